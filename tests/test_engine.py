@@ -306,6 +306,17 @@ class TestOptions:
         one = cascade(phase("a"), model="s/x")
         assert (await Engine(**options).run(one)).status == "completed"
 
+    async def test_a_method_takes_others_for_one_call(self, house: House) -> None:
+        one = cascade(phase("a"), model="s/x")
+        async with Engine(**house.options) as engine:
+            first = await engine.run(one, max_turns=5)
+            assert engine.options["limits"] == house.options.get("limits", {})
+            ended = await engine.run(one, limits={"max_tokens": 1})
+            other = await engine.run(one, store=house.folder / "other")
+            assert (await engine.run(one)).status == first.status == other.status == "completed"
+        assert (ended.status, ended.reason) == ("incomplete", "tokens")
+        assert (house.folder / "other").is_dir()
+
     async def test_limits_may_stand_alone_in_a_function(self, house: House) -> None:
         options = {**house.options, "limits": {"max_turns": 9, "max_tokens": 10**6}}
         result = await windlass.run(WORKS, **options, max_turns=1)

@@ -149,12 +149,12 @@ class TestRunning:
 
     def test_many_runs_at_once_share_a_loop_and_a_store(self, tmp_path: Path) -> None:
         async def all_of_them() -> list[Any]:
-            return await asyncio.gather(
-                *(
-                    windlass.run(CASCADE, model="s/x", store=tmp_path, providers={"s": said()})
-                    for _ in range(5)
-                )
-            )
+            runs = [
+                windlass.run(CASCADE, model="s/x", store=tmp_path, providers={"s": said()})
+                for _ in range(5)
+            ]
+            results: list[Any] = await asyncio.gather(*runs)
+            return results
 
         results = asyncio.run(all_of_them())
         assert len({result.session_id for result in results}) == 5

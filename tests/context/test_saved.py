@@ -22,6 +22,7 @@ from tests.context.doors import ASYNC_DOORS, DOORS, broken, scripted, through
 from tests.context.loops import LOOPS, claude_request
 from tests.providers.model_server import ModelServer, log, model_server, reads_logs
 from tests.providers.server import streamed, whole
+from tests.web.conftest import signed_in
 from windlass.caching.rates import money
 from windlass.context import _threads
 from windlass.errors import UsageError
@@ -153,6 +154,17 @@ class TestLoops:
         for change in [one for call in report.calls for one in call.changes][:3]:
             again = windlass("recall", change.reference, "--store", str(store))
             assert again.code == 0, (reference, again.err)
+
+    def test_the_inspector_shows_it(self, claude: Any, store: Path) -> None:
+        client = library.wrap(claude, LEAN)
+        loops.claude(client)
+        (name,) = client.windlass.save(store).sessions
+        with opened(store) as kept:
+            pages = signed_in(kept)
+            with pages.client:
+                assert "a conversation of a wrapped client" in pages.get(f"/session/{name}").text
+                assert "Next is log 7." in pages.get(f"/session/{name}/call/9").text
+                assert money(client.windlass.cost) in pages.get("/").text
 
     @every_form
     def test_an_async_client_saves_the_same(

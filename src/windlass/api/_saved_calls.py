@@ -20,7 +20,6 @@ from windlass.history.base import (
     NodeType,
     Outcome,
     Row,
-    SessionFilter,
     SessionStart,
     ShownMessage,
     Store,
@@ -52,15 +51,13 @@ class SavedConversation:
     Args:
         store: Where it is saved.
         session: Its session, which may be there already.
-        held_out: Whether its requests go out as they come, for comparison.
+        is_new: Whether it is not.
     """
 
-    def __init__(self, store: Store, session: str, *, held_out: bool) -> None:
+    def __init__(self, store: Store, session: str, *, is_new: bool) -> None:
         self._store = store
         self._session = session
-        self._held_out = held_out
-        listed = store.sessions(SessionFilter(prefix=session), limit=None)
-        self._is_new = all(info.session_id != session for info in listed)
+        self._is_new = is_new
         self._traces: set[str] = set()
         self._ids: dict[str, str] = {}
         """What a message is called in the store, by what its conversation calls it."""
@@ -142,7 +139,7 @@ class SavedConversation:
                 "kind": "session",
                 "file": "",
                 "skipped": {},
-                **({HELD_OUT: True} if self._held_out else {}),
+                **({HELD_OUT: True} if call.held_out else {}),
             },
         }
         return SessionStart(WRAPPED, call.model, {}, definition, call.timing.at)

@@ -6,8 +6,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from windlass.api.opening import EngineBase, OnEvent, check_options, load_rooms
-from windlass.api.options import BatchOptions, CascadeSource, CompareOptions
+from windlass.api.opening import EngineBase, OnEvent, check_options, load_rooms, split_options
+from windlass.api.options import (
+    BatchCall,
+    BatchOptions,
+    CascadeSource,
+    CompareCall,
+    CompareOptions,
+    RunCall,
+)
 from windlass.api.sessions import Session
 from windlass.errors import UsageError, did_you_mean
 
@@ -38,6 +45,7 @@ class Engine(EngineBase):
         *,
         session_id: str | None = None,
         answers: Mapping[str, Any] | Sequence[Any] = (),
+        **options: Unpack[RunCall],
     ) -> Result:
         """Run a cascade and answer how it ended. What the cascade names as code is trusted.
 
@@ -46,12 +54,15 @@ class Engine(EngineBase):
             input: What templates see as `input`.
             session_id: A name for the session. Default: a new one, made of time and chance.
             answers: Answers to what `ask_human` asks: a mapping by question, or a list in order.
+            options: Those of the engine (`windlass.api.options.EngineOptions`) that are others for
+                this call, and its limits (`RunLimits`).
 
         Raises UsageError (CascadeError) for what the user wrote and StoreError where the store
         fails. Failures of phases, providers and limits are in the result's `error`.
         """
+        chosen = self.with_options(options)
         check_input(input)
-        async with self.open_own_call() as call:
+        async with chosen.open_own_call() as call:
             from windlass.api._runs import run_new
 
             return await run_new(call, cascade, input or {}, name=session_id, answers=answers)
@@ -64,6 +75,7 @@ class Engine(EngineBase):
         again: Collection[str] = (),
         accept: bool = False,
         answers: Mapping[str, Any] | Sequence[Any] = (),
+        **options: Unpack[RunCall],
     ) -> Result:
         """Go on with a session of a cascade that was broken off, failed, or was ended by a limit.
 
@@ -81,12 +93,13 @@ class Engine(EngineBase):
                 `waiting` there.
             accept: Whether to go on in a new session from the first step that differs now.
             answers: As in `run`; what was answered before is not asked again.
+            options: As in `run`.
 
         Raises UsageError for a session that completed or that is running. Raises StepDiffers,
         before anything is sent, where the cascade, its tools, the policy or the model have changed
         so that a step differs, unless that is accepted.
         """
-        async with self.open_own_call() as call:
+        async with self.with_options(options).open_own_call() as call:
             from windlass.api._runs import run_resumed
 
             return await run_resumed(
@@ -102,6 +115,7 @@ class Engine(EngineBase):
         message: str = "",
         session_id: str | None = None,
         answers: Mapping[str, Any] | Sequence[Any] = (),
+        **options: Unpack[RunCall],
     ) -> Result:
         """Run a session of a cascade again from one of its calls on, as a session of its own.
 
@@ -116,10 +130,11 @@ class Engine(EngineBase):
             message: What the user says before that call.
             session_id: A name for the new session.
             answers: As in `run`; what was answered before is not asked again.
+            options: As in `run`.
 
         Raises UsageError for a call or a key that does not exist.
         """
-        async with self.open_own_call() as call:
+        async with self.with_options(options).open_own_call() as call:
             from windlass.api._runs import run_forked
 
             return await run_forked(
@@ -135,6 +150,7 @@ class Engine(EngineBase):
         engine: str = "local",
         session_id: str | None = None,
         answers: Mapping[str, Any] | Sequence[Any] = (),
+        **options: Unpack[RunCall],
     ) -> Result:
         """Run a task file and answer how it ended. What the file names as code is trusted.
 
@@ -146,14 +162,16 @@ class Engine(EngineBase):
             engine: `local`, or `ray`: inner tasks of a reduce run on a Ray cluster.
             session_id: A name for the session. Default: a new one, made of time and chance.
             answers: Answers to what `ask_human` asks: a mapping by question, or a list in order.
+            options: As in `run`.
 
         Raises UsageError (TaskFileError) for what the user wrote and StoreError where the store
         fails. Failures of tasks, providers and limits are in the result's `error`, and what was
         finished by then in its `notes`.
         """
+        chosen = self.with_options(options)
         check_input(input)
-        self._check_place(engine)
-        async with self.open_own_call() as call:
+        _check_place(chosen, engine)
+        async with chosen.open_own_call() as call:
             from windlass.api._task_runs import run_new_task
 
             return await run_new_task(
@@ -169,6 +187,7 @@ class Engine(EngineBase):
         accept: bool = False,
         engine: str = "local",
         answers: Mapping[str, Any] | Sequence[Any] = (),
+        **options: Unpack[RunCall],
     ) -> Result:
         """Go on with a session of a task file; its task, input and context are those of then.
 
@@ -182,26 +201,17 @@ class Engine(EngineBase):
             accept: Whether a task that would ask something else now is run again.
             engine: As in `evaluate`.
             answers: As in `evaluate`; what was answered before is not asked again.
+            options: As in `run`.
 
         Raises UsageError for a session that cannot be resumed, or that ran another file.
         """
-        self._check_place(engine)
-        async with self.open_own_call() as call:
+        chosen = self.with_options(options)
+        _check_place(chosen, engine)
+        async with chosen.open_own_call() as call:
             from windlass.api._task_runs import run_resumed_task
 
             return await run_resumed_task(
                 call, session, task, engine, again=again, accept=accept, answers=answers
-            )
-
-    def _check_place(self, engine: str) -> None:
-        """Raise UsageError where a task cannot run there."""
-        engines = ("local", "ray")
-        if engine not in engines:
-            raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, engines)}")
-        limited = self.options["allowances"] or any(self.limits.values())
-        if engine != "local" and limited:
-            raise UsageError(
-                "limits cannot be shared with a cluster; leave out the engine, or them"
             )
 
     async def batch(
@@ -210,7 +220,7 @@ class Engine(EngineBase):
         inputs: str | Path | Iterable[Mapping[str, Any]],
         *,
         out: str | Path,
-        **options: Unpack[BatchOptions],
+        **options: Unpack[BatchCall],
     ) -> BatchResult:
         """Run a cascade on many inputs side by side and answer what they came to.
 
@@ -223,18 +233,21 @@ class Engine(EngineBase):
                 CSV (.csv).
             out: The file of results. One line of JSON is added when a run ends, so that a process
                 that is killed loses nothing that was answered.
-            options: As the fields of `windlass.api.options.BatchOptions` say.
+            options: As the fields of `windlass.api.options.BatchOptions` say, and those of the
+                engine that are others for this call.
 
         Raises UsageError (FileError with every mistake in the inputs) for what the user wrote,
         before anything is sent, and StoreError where the store or the results cannot be written.
         """
-        check_options("batch", options, BatchOptions)
+        check_options("batch", options, BatchCall)
+        own, shared = split_options(options, BatchOptions)
+        engine = self.with_options(shared)
         await load_rooms()
         from windlass.api._started_batch import start_batch
         from windlass.api.batches.workers import line_of
 
-        auto = self.options["auto"]
-        async with start_batch(self, cascade, inputs, Path(out), options, auto=auto) as started:
+        auto = engine.options["auto"]
+        async with start_batch(engine, cascade, inputs, Path(out), own, auto=auto) as started:
 
             async def run_row(given: BatchInput, emit: OnEvent) -> dict[str, Any]:
                 return line_of(await opened.run(started.cascade, given, emit))
@@ -250,7 +263,7 @@ class Engine(EngineBase):
         *,
         out: str | Path,
         judge: str | JudgeFunction = "validator",
-        **options: Unpack[CompareOptions],
+        **options: Unpack[CompareCall],
     ) -> Comparison:
         """Run a cascade under several policies on the same inputs; say whether answers get worse.
 
@@ -271,22 +284,25 @@ class Engine(EngineBase):
                 the outputs of the phases by name and answers true, false or a number where more is
                 better, or `provider/model`, which is asked for a score from 0 to 1. With another
                 judge, a comparison that is resumed judges its answers again, and runs none.
-            options: As the fields of `windlass.api.options.CompareOptions` say.
+            options: As the fields of `windlass.api.options.CompareOptions` say, and those of the
+                engine that are others for this call.
 
         Raises UsageError for what the user wrote, before anything is sent, and StoreError where the
         store or the results cannot be written.
         """
-        check_options("compare", options, CompareOptions)
+        check_options("compare", options, CompareCall)
+        own, shared = split_options(options, CompareOptions)
+        engine = self.with_options(shared)
         await load_rooms()
         from windlass.api._started_batch import start_batch
         from windlass.api.comparing.judged_runs import ComparedBatch, read_policies
 
         compared = read_policies(policies)
-        repeat, margin = options.pop("repeat", 1), options.pop("margin", 0.05)
+        repeat, margin = own.pop("repeat", 1), own.pop("margin", 0.05)
         if repeat < 1 or not 0 < margin < float("inf"):
             raise UsageError(f"repeat {repeat!r} and margin {margin!r} must be numbers above 0")
         # Each policy stands in the place of `auto_context`.
-        async with start_batch(self, cascade, inputs, Path(out), options, auto=False) as started:
+        async with start_batch(engine, cascade, inputs, Path(out), own, auto=False) as started:
             return await ComparedBatch(started, compared, judge, repeat, margin).finish()
 
     def session(
@@ -300,6 +316,15 @@ class Engine(EngineBase):
             resume: A session in the store to go on with: its id, the beginning of it, or `latest`.
         """
         return Session(self, cascade, resume=resume)
+
+
+def _check_place(chosen: Engine, engine: str) -> None:
+    """Raise UsageError where a task cannot run there."""
+    engines = ("local", "ray")
+    if engine not in engines:
+        raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, engines)}")
+    if engine != "local" and (chosen.options["allowances"] or any(chosen.limits.values())):
+        raise UsageError("limits cannot be shared with a cluster; leave out the engine, or them")
 
 
 def check_input(given: object) -> None:

@@ -1,136 +1,47 @@
 """The functions of the library: each makes an engine for one call. `query_unified` reads records.
 
-The arguments are those of the method of `Engine` of the same name, the options those of its engine.
+They are the methods of `Engine` of the same names, with the same arguments and options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from windlass.api._sync import sync_form
 from windlass.api.engine import Engine
 from windlass.api.opening import open_store
-from windlass.api.options import (
-    BatchCall,
-    BatchOptions,
-    CascadeSource,
-    CompareCall,
-    CompareOptions,
-    RunCall,
-    RunLimits,
-)
 from windlass.errors import UsageError
 from windlass.settings.settings import Settings
 
-if TYPE_CHECKING:
-    from windlass.api.batches.workers import BatchResult
-    from windlass.api.comparing.comparison import Comparison
-    from windlass.api.comparing.judging import JudgeFunction
-    from windlass.engine.result import Result
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
 
 
-async def run(
-    cascade: CascadeSource,
-    input: Mapping[str, Any] | None = None,  # noqa: A002  (the DSL's word)
-    *,
-    session_id: str | None = None,
-    answers: Mapping[str, Any] | Sequence[Any] = (),
-    **options: Unpack[RunCall],
-) -> Result:
-    """Run a cascade and answer how it ended, as `Engine.run` does."""
-    return await _engine(options).run(cascade, input, session_id=session_id, answers=answers)
+def _function(
+    method: Callable[Concatenate[Engine, _Given], Coroutine[Any, Any, _Answer]],
+) -> Callable[_Given, Coroutine[Any, Any, _Answer]]:
+    """A method as a function, which makes an engine for each call."""
+
+    @wraps(method)
+    async def function(*args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+        return await method(Engine(), *args, **kwargs)
+
+    own = signature(method)
+    vars(function)["__signature__"] = own.replace(parameters=[*own.parameters.values()][1:])
+    return function
 
 
-async def resume(
-    session: str,
-    cascade: CascadeSource | None = None,
-    *,
-    again: Collection[str] = (),
-    accept: bool = False,
-    answers: Mapping[str, Any] | Sequence[Any] = (),
-    **options: Unpack[RunCall],
-) -> Result:
-    """Go on with a session of a cascade that was broken off, as `Engine.resume` does."""
-    engine = _engine(options)
-    return await engine.resume(session, cascade, again=again, accept=accept, answers=answers)
-
-
-async def fork(
-    session: str,
-    at: int,
-    *,
-    changes: Mapping[str, Any] | None = None,
-    message: str = "",
-    session_id: str | None = None,
-    answers: Mapping[str, Any] | Sequence[Any] = (),
-    **options: Unpack[RunCall],
-) -> Result:
-    """Run a session of a cascade again from one of its calls on, as `Engine.fork` does."""
-    return await _engine(options).fork(
-        session, at, changes=changes, message=message, session_id=session_id, answers=answers
-    )
-
-
-async def evaluate(
-    task: str | Path,
-    input: Mapping[str, Any] | None = None,  # noqa: A002  (the DSL's word)
-    *,
-    context: str = "",
-    engine: str = "local",
-    session_id: str | None = None,
-    answers: Mapping[str, Any] | Sequence[Any] = (),
-    **options: Unpack[RunCall],
-) -> Result:
-    """Run a task file and answer how it ended, as `Engine.evaluate` does."""
-    return await _engine(options).evaluate(
-        task, input, context=context, engine=engine, session_id=session_id, answers=answers
-    )
-
-
-async def resume_task(
-    session: str,
-    task: str | Path | None = None,
-    *,
-    again: Collection[str] = (),
-    accept: bool = False,
-    engine: str = "local",
-    answers: Mapping[str, Any] | Sequence[Any] = (),
-    **options: Unpack[RunCall],
-) -> Result:
-    """Go on with a session of a task file, as `Engine.resume_task` does."""
-    return await _engine(options).resume_task(
-        session, task, again=again, accept=accept, engine=engine, answers=answers
-    )
-
-
-async def batch(
-    cascade: CascadeSource,
-    inputs: str | Path | Iterable[Mapping[str, Any]],
-    *,
-    out: str | Path,
-    **options: Unpack[BatchCall],
-) -> BatchResult:
-    """Run a cascade on many inputs side by side, as `Engine.batch` does."""
-    own, shared = _split(options, BatchOptions)
-    return await _engine(shared).batch(cascade, inputs, out=out, **own)
-
-
-async def compare(
-    cascade: CascadeSource,
-    inputs: str | Path | Iterable[Mapping[str, Any]],
-    policies: Sequence[str | Path] | Mapping[str, Any],
-    *,
-    out: str | Path,
-    judge: str | JudgeFunction = "validator",
-    **options: Unpack[CompareCall],
-) -> Comparison:
-    """Run a cascade under several policies on the same inputs, as `Engine.compare` does."""
-    own, shared = _split(options, CompareOptions)
-    return await _engine(shared).compare(cascade, inputs, policies, out=out, judge=judge, **own)
-
-
+run = _function(Engine.run)
+resume = _function(Engine.resume)
+fork = _function(Engine.fork)
+evaluate = _function(Engine.evaluate)
+resume_task = _function(Engine.resume_task)
+batch = _function(Engine.batch)
+compare = _function(Engine.compare)
 run_sync = sync_form(run)
 resume_sync = sync_form(resume)
 fork_sync = sync_form(fork)
@@ -138,21 +49,6 @@ evaluate_sync = sync_form(evaluate)
 resume_task_sync = sync_form(resume_task)
 batch_sync = sync_form(batch)
 compare_sync = sync_form(compare)
-
-
-def _split(options: Mapping[str, Any], own: type) -> tuple[Any, dict[str, Any]]:
-    """The options of a call, which `own` lists, and the others."""
-    names = own.__annotations__.keys()
-    return (
-        {name: value for name, value in options.items() if name in names},
-        {name: value for name, value in options.items() if name not in names},
-    )
-
-
-def _engine(options: Mapping[str, Any]) -> Engine:
-    """An engine with these options; each limit may stand among them."""
-    limits, shared = _split(options, RunLimits)
-    return Engine(**{**shared, "limits": {**shared.get("limits", {}), **limits}})
 
 
 def query_unified(

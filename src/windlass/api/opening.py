@@ -205,8 +205,23 @@ class EngineBase:
         check_options(type(self).__name__, options, EngineOptions)
         self.options: EngineOptions = {**_DEFAULTS, **options}
         """All options, with the defaults of those that were not given."""
-        self._resources: Resources | None = None
+        self.resources: Resources | None = None
+        """What is open (None: each call opens what it needs)."""
         self._closing: AsyncExitStack | None = None
+
+    def with_options(self, options: Mapping[str, Any]) -> Self:
+        """The same with other options, for one call; each limit may stand among them.
+
+        It shares what is open, but for settings, providers and trust of its own.
+        """
+        limits, shared = split_options(options, RunLimits)
+        if not options:
+            return self
+        whole = {**self.options["limits"], **shared.get("limits", {}), **limits}
+        made = type(self)(**{**self.options, **shared, "limits": whole})
+        if shared.keys().isdisjoint((*_SETTINGS, "providers", "trust")):
+            made.resources = self.resources
+        return made
 
     @property
     def flags(self) -> dict[str, Any]:
@@ -231,13 +246,13 @@ class EngineBase:
             raise UsageError("the engine is open already; use it, or make another one")
         async with AsyncExitStack() as closing:
             opening = self._open(self.options["on_event"])
-            self._resources = await closing.enter_async_context(opening)
+            self.resources = await closing.enter_async_context(opening)
             self._closing = closing.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Close what was opened; the engine may be used and opened again."""
-        closing, self._closing, self._resources = self._closing, None, None
+        closing, self._closing, self.resources = self._closing, None, None
         if closing is not None:
             await closing.aclose()
 
@@ -249,7 +264,7 @@ class EngineBase:
     async def open_call(self, on_event: OnEvent | None) -> AsyncIterator[EngineCall]:
         """Open what one call needs, with what the engine holds; `on_event` is told of it."""
         async with AsyncExitStack() as closing:
-            resources = self._resources
+            resources = self.resources
             if resources is None:
                 resources = await closing.enter_async_context(self._open(on_event))
             yield EngineCall(self, resources, on_event, closing)
@@ -263,6 +278,15 @@ class EngineBase:
         async with self.open_call(on_event and Listener(on_event)) as call:
             with call.in_force():
                 yield call
+
+
+def split_options(options: Mapping[str, Any], own: type) -> tuple[Any, dict[str, Any]]:
+    """The options that `own` lists, and the others."""
+    names = own.__annotations__.keys()
+    return (
+        {name: value for name, value in options.items() if name in names},
+        {name: value for name, value in options.items() if name not in names},
+    )
 
 
 def check_options(name: str, given: Mapping[str, Any], options: type) -> None:

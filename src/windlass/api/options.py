@@ -105,7 +105,7 @@ class EngineOptions(TypedDict, total=False):
 
 
 class RunCall(EngineOptions, RunLimits, total=False):
-    """The options of a function that makes an engine for one run; its limits may stand alone."""
+    """The options of an engine that are others for one run; its limits may stand alone."""
 
 
 class BatchOptions(TypedDict, total=False):
@@ -145,11 +145,11 @@ class CompareOptions(BatchOptions, total=False):
 
 
 class BatchCall(BatchOptions, EngineOptions, total=False):
-    """The options of `windlass.batch`, which makes an engine for one batch."""
+    """The options of a batch, and those of its engine that are others for it."""
 
     budget: float | None
     """US dollars that each run may cost."""
 
 
 class CompareCall(CompareOptions, BatchCall, total=False):
-    """The options of `windlass.compare`, which makes an engine for one comparison."""
+    """The options of a comparison, and those of its engine that are others for it."""

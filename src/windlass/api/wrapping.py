@@ -85,6 +85,8 @@ class ClientReport(WrapReport):
     _name: str = field(default_factory=lambda: f"wrap-{uuid4().hex[:10]}", repr=False)
     """What the names of its sessions begin with."""
     _saving: Lock = field(default_factory=Lock, repr=False)
+    _saved: dict[tuple[str, str], int] = field(default_factory=dict, repr=False)
+    """How many calls are saved, by store and session."""
 
     def save(self, store: str | Path | None = None) -> Saved:
         """Put all calls that are over into a store, where everything reads them as a run's.
@@ -99,6 +101,7 @@ class ClientReport(WrapReport):
         Raises UsageError for a place that is no store, and StoreError where it cannot be written.
         """
         from windlass.api._saved_calls import SavedConversation
+        from windlass.history.base import SessionFilter
 
         settings = Settings.read({"store": store})
         _check_place(settings)
@@ -107,10 +110,16 @@ class ClientReport(WrapReport):
             sessions: dict[str, list[WrappedCall]] = {}
             for call in calls:
                 sessions.setdefault(f"{self._name}-{call.thread}", []).append(call)
+            ours = SessionFilter(prefix=self._name)
+            there = {info.session_id for info in history.sessions(ours, limit=None)}
             added: list[WrappedCall] = []
             for session, own in sessions.items():
-                conversation = SavedConversation(history, session, held_out=own[0].held_out)
+                place = str(settings.store), session
+                if session in there and self._saved.get(place) == len(own):
+                    continue
+                conversation = SavedConversation(history, session, is_new=session not in there)
                 added += conversation.add(own, contents)
+                self._saved[place] = len(own)
         bare = sum(call.number not in contents for call in added)
         return Saved(tuple(sessions), len(added), bare)
 

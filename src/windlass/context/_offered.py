@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from windlass.context.window import Chat
+from windlass.context.lists import Chat
 from windlass.messages import Message
 from windlass.window.assemble import tools_needed
 from windlass.window.originals import RECALL

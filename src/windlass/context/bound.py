@@ -9,12 +9,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any, Final, Unpack
 
-from windlass.context._chats import copied
 from windlass.context.context import Context, ContextOptions
-from windlass.context.window import Chat, ChatWindow
+from windlass.context.lists import Chat, Memo, copied
+from windlass.context.window import ChatWindow
 from windlass.errors import UsageError
 from windlass.window.options import Policy
 from windlass.wire.forms import as_json, form_of_list, has_objects
@@ -40,17 +39,18 @@ def bound(
     options["pins"] = pin_list = list(options.get("pins", ()))
     others = {name: value for name, value in options.items() if name != "pins"}
     settings = {"model": model, "policy": policy, **others}
-    kept = _MEMO.taken(settings, frozenset(pin_list), messages)
+    pins = frozenset(pin_list)
+    kept = _MEMO.take(lambda one: one.begins(settings, pins, messages))
     if kept is None and any(map(has_objects, messages)):
-        messages = [as_json(one) for one in messages]
-        kept = _MEMO.taken(settings, frozenset(pin_list), messages)
+        messages = plain = [as_json(one) for one in messages]
+        kept = _MEMO.take(lambda one: one.begins(settings, pins, plain))
     if kept is None:
         context = Context(model, policy, **options)
         if form := form_of_list(messages):
             context.use_form(form)
         kept = _Kept(copy.deepcopy(settings), [], context)
     else:
-        kept.context.pins = frozenset(pin_list)
+        kept.context.pins = pins
         kept.context.now_said(messages)
     try:
         for message in messages[len(kept.copies) :]:
@@ -79,10 +79,23 @@ class _Kept:
     context: Context
     exact: dict[int, str] = field(default_factory=dict[int, str])
 
-    def was_given(self, messages: Sequence[Chat]) -> bool:
-        """Whether it was given these messages, to the byte."""
-        return self.copies == list(messages) and all(
-            repr(copied(messages[at])) == text for at, text in self.exact.items()
+    @property
+    def count(self) -> int:
+        """How many messages it was given."""
+        return len(self.copies)
+
+    def begins(
+        self, settings: Mapping[str, Any], pins: frozenset[str | int], messages: Sequence[Chat]
+    ) -> bool:
+        """Whether it was given the beginning of these messages, to the byte, and as pinned here."""
+        given, count = self.copies, self.count
+        return (
+            count <= len(messages)
+            and self.settings == settings
+            and given == list(messages[:count])
+            and all(repr(copied(messages[at])) == text for at, text in self.exact.items())
+            and self.context.pinned_by(pins)
+            and self.context.goes_on_with(messages[count : count + 1])
         )
 
 
@@ -95,58 +108,7 @@ def _has_numbers(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-class _Memo:
-    """The contexts of recent calls of `bound`; it is only speed.
-
-    What was given is kept as a copy, so that a list that was changed in place is not taken
-    for the old one. A context is taken out while it is in use: no two threads share one.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: list[_Kept] = []
-        self._lock = Lock()
-
-    def taken(
-        self, settings: Mapping[str, Any], pins: frozenset[str | int], messages: Sequence[Chat]
-    ) -> _Kept | None:
-        """A context that was given the beginning of `messages`, if there is one."""
-        with self._lock:
-            candidates = tuple(self._kept)
-        for one in candidates:
-            count = len(one.copies)
-            if (
-                count <= len(messages)
-                and one.settings == settings
-                and one.was_given(messages[:count])
-                and one.context.pinned_by(pins)
-                and one.context.goes_on_with(messages[count : count + 1])
-                and self._take_out(one, count)
-            ):
-                return one
-        return None
-
-    def _take_out(self, kept: _Kept, count: int) -> bool:
-        """Whether it was still there, with `count` messages; another thread may have used it."""
-        with self._lock:
-            if kept not in self._kept or len(kept.copies) != count:
-                return False
-            self._kept.remove(kept)
-            return True
-
-    def keep(self, kept: _Kept) -> None:
-        """Keep a context for the next call; the one that was not used longest may go."""
-        with self._lock:
-            self._kept.insert(0, kept)
-            del self._kept[self._most :]
-
-    def forget(self) -> None:
-        """Keep nothing any more."""
-        with self._lock:
-            self._kept.clear()
-
-
-_MEMO: Final = _Memo(8)
+_MEMO: Final = Memo[_Kept](8)
 
 
 def forget() -> None:

@@ -17,31 +17,31 @@ from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import Prices
 from windlass.caching.rates import listed_window, window_tokens
-from windlass.context._appended import AppendedList
-from windlass.context._chats import Chats, with_block_parts
+from windlass.context._marks import CallerMarks
 from windlass.context._offered import OfferedTools
-from windlass.context._repairs import list_repairs
+from windlass.context._repairs import list_repairs, repaired_ends
 from windlass.context._reports import Reports, prices_for
-from windlass.context.recall import answer_call
-from windlass.context.window import Chat, ChatWindow, WindowParts
+from windlass.context.lists import Chat, FollowedList
+from windlass.context.recall import answer_call, recalled
+from windlass.context.window import ChatWindow, WindowParts
 from windlass.errors import SequenceError, UsageError
 from windlass.messages import Message, ToolSpec, user
 from windlass.text.tokens import FamilyCounter, neutral_scale, request_tokens, size
 from windlass.window.conversation import Conversation
 from windlass.window.driver import AskedCall, Driver, NextCall
 from windlass.window.entries import Drop, Entry, Replace
-from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
+from windlass.window.intake import Intake, Taken, said_at
 from windlass.window.options import Policy
-from windlass.window.originals import RECALL, is_whole, matching, meant, part_of, reference
+from windlass.window.originals import RECALL, is_whole, matching, reference
 from windlass.window.policies.server_clear import ServerClearOptions
 from windlass.window.reruns import Reruns
 from windlass.window.steps import holds_thinking, planner_of, steps
 from windlass.window.window_rules import WindowRules
 from windlass.wire.base import Usage
+from windlass.wire.calls import ANSWERED
 from windlass.wire.editing import cleared, read_edits
 from windlass.wire.forms import FormName, as_json, has_objects
 from windlass.wire.inner_calls import Revised
-from windlass.wire.marks import block_parts, content_parts
 
 _NO_MODEL: Final = "openai/gpt-4o"
 """Whose tokens are counted where no model is named."""
@@ -109,7 +109,7 @@ class Context:
             way_back = ""  # it does what its document says, whatever the tools
         self.pins = frozenset(map(_as_pin, options.get("pins", ())))
         self._counter = FamilyCounter(self.model)
-        self._list = AppendedList(
+        self._list = FollowedList(
             Intake(
                 refused=_VIDEO if self.model.startswith(_NO_VIDEO) else (),
                 pictures_of_users=self.model.startswith("openai/"),
@@ -118,8 +118,7 @@ class Context:
         self._revised: list[str] = []
         """What became of messages because of what was said after them, as sentences."""
         self._last: ChatWindow | None = None
-        self._marks: tuple[tuple[Place, ...], bool, Place | None] = (), False, None
-        """The caller's cache marks, as `use_marks` has them."""
+        self._marks = CallerMarks(self._list)
         self._block = ""
         """What the next call is told at its end."""
         self._sent: ChatWindow | None = None
@@ -146,7 +145,6 @@ class Context:
                 holds=holds_thinking(chosen, self._cache.model),
             ),
         )
-        self._chats = Chats(self.conversation, self._list.objects)
         self._driver = Driver(
             self.conversation,
             self._cache,
@@ -199,7 +197,6 @@ class Context:
         self, taken_in: Sequence[Taken], message: Chat, at: float | None, window: ChatWindow | None
     ) -> None:
         """Hand on what was taken, said at `at` seconds; `window` is what the call was sent."""
-        position = self._list.position
         for revised in self._list.intake.revised():
             self._revise(revised)
         for taken in taken_in:
@@ -207,10 +204,6 @@ class Context:
             self._list.note(taken)
             if taken.left_out:
                 continue
-            if self._list.in_chat_form and taken.repair is None and source is not None:
-                given = message if source == position else self._list.objects[source]
-                if OWN_KEYS.isdisjoint(given):
-                    self._chats.own[ident] = source
             answer = taken.item.message.role == "assistant"
             if answer:
                 self._call_made(window)
@@ -376,18 +369,18 @@ class Context:
             end: Whether the request as a whole has one, which stands at its end.
             until: The first place at which no other mark may stand (None: there is none).
         """
-        if self._marks != (tuple(own), end, until):
-            self._marks = tuple(own), end, until
-            self._last = None
+        marks = CallerMarks(self._list, tuple(own), end, until)
+        if self._marks != marks:
+            self._marks, self._last = marks, None
 
     def window_again(self, window: ChatWindow) -> ChatWindow:
         """A window that was handed out for the next call, with the marks of this time."""
         entries = window.next_call.entries
-        own, until = self._marks_in(entries)
+        own, until = self._marks.among(entries)
         outlook = Outlook(own=own, bound=until)
         messages = [entry.message for entry in entries]
         sent = self._cache.mark(messages, self._tools.needed, outlook)
-        return window.marked(sent, self._own_places(entries))
+        return window.marked(sent, self._marks.places(entries))
 
     def replace_head(self, position: int, message: Message) -> None:
         """Let a system message at a position of the list be another one from here on."""
@@ -398,11 +391,6 @@ class Context:
                 edit = Replace(item.id, message, "repair", "the caller changed it")
                 self.conversation.settle(edit)
                 self._last = None
-
-    @property
-    def takes_marks(self) -> bool:
-        """Whether the model's provider wants cache marks, of a kind that is known."""
-        return self._cache.takes_marks
 
     def thinking_refused(self) -> None:
         """The provider refused the thinking of the last window: no later one holds it."""
@@ -418,27 +406,7 @@ class Context:
     ) -> str:
         """The original behind a reference; see `ChatWindow.recall`."""
         asked = {"ref": ref, "grep": grep, "lines": lines, "path": path, "part": part}
-        for name, value in asked.items():
-            if isinstance(value, str):
-                continue
-            wrong = f"recall: {name} is a text, not {value!r:.80}"
-            if not _is_json(value):
-                raise UsageError(wrong)
-            return wrong  # which a model may send
-        originals = {
-            taken.item.message.content_hash: taken.item.message for taken in self._list.taken
-        }
-        try:
-            original = originals[meant(ref, originals)]
-        except KeyError as error:
-            results = [message for message in originals.values() if message.role == "tool"]
-            listed = ", ".join(map(reference, results[-10:])) or "none yet"
-            why = error.args[0]
-            return f"The reference {ref!r:.200} names no message here: {why}; known: {listed}"
-        try:
-            return part_of(original, part, grep=grep, lines=lines, path=path)
-        except ValueError as error:
-            return f"Nothing is found: {error}"
+        return recalled(self._originals, asked)
 
     def answer(self, block: Any) -> Any:
         """The result of a model's call of `recall`, to be appended; see `ChatWindow.answer`."""
@@ -446,9 +414,13 @@ class Context:
 
     def original(self, ref: str) -> Message | None:
         """The message behind a reference (None: none, or several)."""
-        originals = {one.item.message.content_hash: one.item.message for one in self._list.taken}
+        originals = self._originals
         known = matching(ref, originals) if isinstance(ref, str) else []
         return originals[known[0]] if len(known) == 1 else None
+
+    @property
+    def _originals(self) -> dict[str, Message]:
+        return {one.item.message.content_hash: one.item.message for one in self._list.taken}
 
     # ---- for windows and the memo -------------------------------------------------------
 
@@ -487,7 +459,7 @@ class Context:
 
     @property
     def calibration(self) -> float:
-        """What the model's own count is divided by ours, by the latest report."""
+        """What the model's own count is divided by ours."""
         return self.reports.calibration
 
     def corrected(self, tokens: int) -> int:
@@ -528,7 +500,7 @@ class Context:
 
     def now_said(self, messages: Sequence[Chat]) -> None:
         """Let windows show these objects, equal to those that were appended."""
-        if self._chats.said_now(messages):
+        if self._list.now_said(messages):
             self._last = None
 
     def _window(self) -> ChatWindow:
@@ -551,15 +523,14 @@ class Context:
             cached=0 if lapsed else call.sent.held,
             number=conversation.calls + 1,
             assumed=self._assumed(),
-            own_marks=self._own_places(call.entries),
+            own_marks=self._marks.places(call.entries),
         )
-        if (written := self._list.written(call.entries, self.model)) is not None:
-            objects, form = written
-            messages = [one.sent for one in objects]
-            return ChatWindow(self, parts, messages, form, [one.entries for one in objects])
-        inserts = [insert.entry for insert in conversation.pending.inserts]
-        messages = self._chats.messages((*inserts, *loose))
-        return ChatWindow(self, parts, with_block_parts(messages, call.with_blocks))
+        objects, form = [*self._list.written(call.entries)], self._list.form or "openai"
+        if opening := self._list.opening():
+            said = [entry.message for entry in call.entries]
+            if ANSWERED in repaired_ends(form, said, self.model, system_anywhere=True):
+                objects += opening
+        return ChatWindow(self, parts, objects, form)
 
     def _next_call(self, entries: tuple[Entry, ...], *, loose: int = 0) -> NextCall:
         """The next call; the last `loose` of its entries will be others in the call after it."""
@@ -568,7 +539,7 @@ class Context:
         def fits(messages: Sequence[Message]) -> bool:
             return most is None or self.corrected(self.counted(messages)) <= most
 
-        own, until = self._marks_in(entries)
+        own, until = self._marks.among(entries)
         return self._driver.next_call(
             AskedCall(
                 entries,
@@ -582,59 +553,6 @@ class Context:
             size=lambda text: self.conversation.rules.count(user(text)) if text else 0,
             fits=fits,
         )
-
-    def _marks_in(self, entries: Sequence[Entry]) -> tuple[list[Place], Place | None]:
-        """The caller's marks by entry and part, and where none of ours stands from."""
-        _, end, until = self._marks
-        own = [place for place in self._own_places(entries) if place is not None]
-        if end and entries:
-            own.append((len(entries) - 1, self._parts_of(entries[-1].message)[-1]))
-        return sorted(set(own)), until and self._first_place(entries, until)
-
-    def _own_places(self, entries: Sequence[Entry]) -> tuple[Place | None, ...]:
-        """The caller's cache marks by entry and part (None: what was marked is not shown)."""
-        own = self._marks[0]
-        if not own:
-            return ()
-        shown = {entry.item.id: at for at, entry in enumerate(entries)}
-        places: list[Place | None] = []
-        for position, block in own:
-            if position < 0:
-                places.append((position, block))
-                continue
-            parts = [
-                (taken.item, part)
-                for taken in self._list.taken
-                if taken.source == position and not taken.left_out
-                for part in self._parts_of(taken.item.message)
-            ]
-            item, part = parts[min(block, len(parts) - 1)] if parts else (None, 0)
-            at = shown.get(item.id) if item is not None else None
-            if at is None:
-                places.append(None)
-            else:
-                now = self._parts_of(entries[at].message)
-                places.append((at, part if part in now else now[-1]))
-        return tuple(places)
-
-    def _first_place(self, entries: Sequence[Entry], place: Place) -> Place:
-        """The first place by entry and part of what stands at a place of the list or behind it."""
-        if place[0] < 0:
-            return place
-        sources = {taken.item.id: taken.source for taken in self._list.taken}
-        for at, entry in enumerate(entries):
-            source = sources.get(entry.item.id)
-            if source is not None and source >= place[0]:
-                parts = self._parts_of(entry.message)
-                exact = source == place[0] and place[1] < len(parts)
-                return at, parts[place[1]] if exact and place[1] else 0
-        return len(entries), 0
-
-    def _parts_of(self, message: Message) -> list[int]:
-        """The parts of a message that are blocks of its content in the form of the list."""
-        in_blocks = self._list.form == "anthropic"
-        parts = block_parts(message) if in_blocks else content_parts(message)
-        return parts or [0]
 
     def _call_made(self, window: ChatWindow | None) -> None:
         """The next call was made, by this window (None: by the one that it would have had)."""
@@ -669,10 +587,6 @@ def check_options(options: Mapping[str, object]) -> None:
         if name not in ContextOptions.__annotations__:
             known = ", ".join(ContextOptions.__annotations__)
             raise TypeError(f"{name!r} is not an option of a context; known: {known}")
-
-
-def _is_json(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float | list | dict)
 
 
 def _as_pin(which: object) -> str | int:

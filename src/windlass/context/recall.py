@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from windlass.errors import UsageError, did_you_mean
 from windlass.messages import Message, Text
 from windlass.safety.foreign import parse_json
-from windlass.window.originals import RECALL
+from windlass.window.originals import RECALL, meant, part_of, reference
 from windlass.wire.forms import LIST_MODULES, FormName
 from windlass.wire.tools import write_tools
 
@@ -66,7 +66,34 @@ def answer_call(block: Any, originals: Originals) -> Any:
     call = _call_in(block)
     if call is None or call.name != RECALL.name:
         return None
-    return call.result(*_recalled(call, originals))
+    return call.result(*_answered(call, originals))
+
+
+def recalled(originals: Mapping[str, Message], asked: Mapping[str, Any]) -> str:
+    """The original behind a reference, or the part of it that is asked for.
+
+    `originals` are known by their content hash, `asked` are all arguments of `recall`. What a model
+    may get wrong is answered with a sentence for it. Raises UsageError where an argument is not
+    what JSON can hold.
+    """
+    for name, value in asked.items():
+        if isinstance(value, str):
+            continue
+        wrong = f"recall: {name} is a text, not {value!r:.80}"
+        if value is not None and not isinstance(value, bool | int | float | list | dict):
+            raise UsageError(wrong)
+        return wrong  # which a model may send
+    ref = asked["ref"]
+    try:
+        original = originals[meant(ref, originals)]
+    except KeyError as error:
+        results = [message for message in originals.values() if message.role == "tool"]
+        listed = ", ".join(map(reference, results[-10:])) or "none yet"
+        return f"The reference {ref!r:.200} names no message here: {error.args[0]}; known: {listed}"
+    try:
+        return part_of(original, **{key: asked[key] for key in _PARTS})
+    except ValueError as error:
+        return f"Nothing is found: {error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +125,7 @@ class _Call:
                 return {"functionResponse": response}
 
 
-def _recalled(call: _Call, originals: Originals) -> tuple[str, Message | None]:
+def _answered(call: _Call, originals: Originals) -> tuple[str, Message | None]:
     """What a call asks for, and the original where all of it is asked for.
 
     What a model wrote wrongly is answered with a sentence for it.

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from threading import Lock
 from typing import Final, TypedDict, Unpack
 
-from windlass.context._chats import copied
-from windlass.context._lists import FormList
-from windlass.context.window import Chat
+from windlass.context.lists import Chat, FollowedList, Memo, copied
 from windlass.errors import UsageError
 from windlass.messages import Message
 from windlass.selection.index import Index, Query
@@ -30,8 +27,7 @@ from windlass.selection.wordllama import WordLlamaEmbedder, installed
 from windlass.text.tokens import FamilyCounter, size_up
 from windlass.window.entries import Entry
 from windlass.window.intake import Intake, Taken
-from windlass.wire.forms import FormName, as_json, form_of_list, has_objects
-from windlass.wire.openai import to_openai
+from windlass.wire.forms import as_json, form_of_list, has_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +193,7 @@ def choosing(
         )
     if any(map(has_objects, messages)):
         messages = [as_json(one) for one in messages]
-    session = _MEMO.taken(messages, model)
+    session = _MEMO.take(lambda one: one.begins(messages, model)) or _Session(model)
     try:
         session.take(messages)
         marked = session.marked(callouts)
@@ -237,52 +233,48 @@ class _Session:
         self.index = Index()
         self.taken: list[Taken] = []
         """What each place of the index holds."""
-        self._chats: list[Chat] = []
-        self._intake = Intake(waits=False)
+        self._list = FollowedList(Intake(waits=False), whole=True)
         self._revised: dict[int, Message | None] = {}
         """What became of messages because of what was said after them, by their places."""
-        self._list: FormList | None = None
-        self._form: FormName | None = None
-        self._own: dict[str, int] = {}
         self._count: Callable[[Message], int] = FamilyCounter(model).message if model else size_up
         self._places: dict[str | int, int] = {}
 
+    @property
+    def count(self) -> int:
+        """How many messages it was given."""
+        return len(self.given)
+
+    def begins(self, messages: Sequence[Chat], model: str | None) -> bool:
+        """Whether it was given the beginning of these messages."""
+        return (
+            self.model == model
+            and self.count <= len(messages)
+            and self.given == list(messages[: self.count])
+            and self._list.goes_on_with(messages[self.count : self.count + 1])
+        )
+
     def take(self, messages: Sequence[Chat]) -> None:
         """The rest of a list that begins with what was taken before."""
-        self._chats[:] = messages
-        new = messages[len(self.given) :]
-        if self._form is None and (form := form_of_list(new)):
-            self._form = form
-            if form != "openai":
-                self._list = FormList(form, self._intake, self._chats)
-                for ident, place in self._own.items():
-                    self._list.own(ident, place)
+        listed, new = self._list, messages[self.count :]
+        listed.now_said(messages)
+        if listed.form is None and (form := form_of_list(new)):
+            listed.use_form(form)
         for chat in new:
-            for taken in self._intake.take(chat) if self._list is None else self._list_takes(chat):
+            for taken in listed.take(chat, listed.read(chat)):
                 self._add(taken)
+            listed.objects.append(chat)
             self.given.append(copied(chat))
-        for taken in self._list.flush() if self._list else ():
+        for taken in listed.flush():
             self._add(taken)
-        for one in self._intake.revised():
+        for one in listed.intake.revised():
             if (at := self._places.get(one.ident)) is not None:
                 self._revised[at] = one.message
-
-    def _list_takes(self, chat: Chat) -> list[Taken]:
-        assert self._list is not None
-        position = len(self.given)
-        return self._list.take(self._list.read(chat, position), chat, position)
-
-    def goes_on_with(self, chat: Sequence[Chat]) -> bool:
-        """Whether the list can go on with this: not with more of a response that was taken."""
-        return self._list is None or not chat or not self._list.joins(chat[0])
 
     def _add(self, taken: Taken) -> None:
         item = taken.item
         if taken.left_out or item.message.is_system:
             return
         place = len(self.taken)
-        if self._form is None and taken.source is not None and taken.repair is None:
-            self._own[item.id] = taken.source
         self._places[item.id] = place
         if taken.source is not None:
             self._places[taken.source] = place
@@ -292,7 +284,7 @@ class _Session:
     @property
     def among(self) -> list[bool] | None:
         """Which messages may be chosen: not those of a call that waits for its results."""
-        if not self._intake.open_calls:
+        if not self._list.intake.open_calls:
             return None
         start = self.index.units.starts[-1]
         return [place < start for place in range(len(self.taken))]
@@ -315,8 +307,6 @@ class _Session:
 
     def chats(self, places: Sequence[int]) -> list[Chat]:
         """The messages at these places, in the form of the session."""
-        if self._list is None:
-            return [self._chat(place) for place in places]
         entries: list[Entry] = []
         for place in places:
             item = self.taken[place].item
@@ -325,53 +315,8 @@ class _Session:
                 entries.append(Entry(item, message, ""))
         return [one.sent for one in self._list.written(entries)]
 
-    def _chat(self, place: int) -> Chat:
-        """The message at a place as the caller gave it; mended where it had to be."""
-        taken = self.taken[place]
-        if taken.source is None or taken.repair is not None:
-            return to_openai(taken.item.message)
-        return self._chats[taken.source]
 
-
-class _Memo:
-    """The sessions of recent calls; it is only speed.
-
-    Compared are copies, so that a list that was changed in place is not taken for the old one.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: list[_Session] = []
-        self._lock = Lock()
-
-    def taken(self, messages: Sequence[Chat], model: str | None) -> _Session:
-        """A session that was given the beginning of `messages`, taken out; else a new one."""
-        with self._lock:
-            for session in self._kept:
-                count = len(session.given)
-                if (
-                    session.model == model
-                    and count <= len(messages)
-                    and session.given == list(messages[:count])
-                    and session.goes_on_with(messages[count : count + 1])
-                ):
-                    self._kept.remove(session)
-                    return session
-        return _Session(model)
-
-    def keep(self, session: _Session) -> None:
-        """Keep a session for the next call; the one that was not used longest may go."""
-        with self._lock:
-            self._kept.insert(0, session)
-            del self._kept[self._most :]
-
-    def forget(self) -> None:
-        """Keep nothing any more."""
-        with self._lock:
-            self._kept.clear()
-
-
-_MEMO: Final = _Memo(4)
+_MEMO: Final = Memo[_Session](4)
 
 
 def forget() -> None:

@@ -15,6 +15,7 @@ from windlass.caching.breakpoints import Place, cache_key
 from windlass.caching.model_cache import Sent
 from windlass.context._repairs import entry_repairs
 from windlass.context._reports import PlannedCall
+from windlass.context.lists import WrittenObject
 from windlass.context.recall import Originals, answer_call
 from windlass.errors import UsageError, did_you_mean
 from windlass.messages import Message, Opaque, ToolSpec, user
@@ -28,9 +29,6 @@ from windlass.wire.calls import ANSWERED, GO_ON, OPENED
 from windlass.wire.forms import MODULES, TITLES, FormName, aside, check_places
 from windlass.wire.marks import block_parts, content_parts, in_chat
 from windlass.wire.repairs import form_for
-
-Chat: TypeAlias = Mapping[str, Any]
-"""A message or a tool in one of the forms."""
 
 Provider: TypeAlias = FormName
 
@@ -129,23 +127,21 @@ class ChatWindow:
         self,
         context: Counts,
         parts: WindowParts,
-        messages: list[dict[str, Any]],
-        form: str = "openai",
-        entries_of: Sequence[Sequence[Entry]] = (),
+        objects: Sequence[WrittenObject],
+        form: FormName,
     ) -> None:
         self._context = context
         self._parts = parts
         self._form = form
-        self._entries_of = entries_of
-        """What each of the messages is, in a form in which that may be several entries or none."""
-        self.messages = messages
+        self._objects = objects
+        self.messages = [one.sent for one in objects]
         """The messages to send, in the form that they came in: valid for the provider, without
         cache marks.
 
         Messages that stand as they were said are the caller's own objects, and shortened ones
         those of the window before, until they change: put nothing into them.
         """
-        self.tools: list[dict[str, Any]] = context.tools_in(cast("FormName", form))
+        self.tools: list[dict[str, Any]] = context.tools_in(form)
         """The caller's tools in their form, and `recall` where it was asked for.
 
         Where no tools were given, it is in the form of the messages.
@@ -160,12 +156,12 @@ class ChatWindow:
         """The same window with other cache marks."""
         call = replace(self._parts.next_call, sent=sent)
         parts = replace(self._parts, next_call=call, own_marks=own_marks)
-        return ChatWindow(self._context, parts, self.messages, self._form, self._entries_of)
+        return ChatWindow(self._context, parts, self._objects, self._form)
 
     def begins_with(self, count: int) -> bool:
         """Whether the first so many of the messages are a system message each."""
         entries = self._parts.entries[:count]
-        alone = self._form == "openai" or [*self._entries_of[:count]] == [(one,) for one in entries]
+        alone = [one.entries for one in self._objects[:count]] == [(one,) for one in entries]
         return alone and len(entries) == count and all(one.message.is_system for one in entries)
 
     @property
@@ -251,9 +247,9 @@ class ChatWindow:
         """The places of all blocks that take marks, by entry and part."""
         positions = {entry.item.id: at for at, entry in enumerate(self._parts.entries)}
         places: dict[Place, Place] = {}
-        for number, entries in enumerate(self._entries_of):
+        for number, written in enumerate(self._objects):
             block = 0
-            for entry in entries:
+            for entry in written.entries:
                 message = entry.message
                 if self._form == "anthropic":
                     parts = block_parts(message)

@@ -16,7 +16,7 @@ from typing import Final, cast
 from windlass.caching.prices import Prices
 from windlass.caching.rates import prices_of
 from windlass.context.context import Context
-from windlass.context.window import Chat
+from windlass.context.lists import Chat
 from windlass.hooks._earlier import EarlierResults
 from windlass.hooks._tail import Said, Tail
 from windlass.hooks.agent_events import AgentPlace, ToolEvent

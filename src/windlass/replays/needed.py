@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from windlass.context.window import Chat
+from windlass.context.lists import Chat
 from windlass.replays.numbered import argument_texts, searchable_text
 
 Kind: TypeAlias = Literal["value", "line"]

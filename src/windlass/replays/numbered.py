@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from windlass.context.window import Chat
+from windlass.context.lists import Chat
 from windlass.safety.foreign import parse_json
 
 CHARACTERS_A_TOKEN: Final = 4

@@ -16,7 +16,8 @@ from windlass.caching.meter import SharedPrefix, lives
 from windlass.caching.prices import Prices
 from windlass.caching.rates import prices_of
 from windlass.context.context import Context
-from windlass.context.window import Chat, ChatWindow
+from windlass.context.lists import Chat
+from windlass.context.window import ChatWindow
 from windlass.errors import SequenceError
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.replays.call_bills import (
