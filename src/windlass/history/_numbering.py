@@ -395,7 +395,7 @@ class Numbered:
                 output_trace=trace,
                 error=packing.optional(outcome.error),
                 hidden=int(outcome.hidden),
-                details_json=packing.to_json(outcome.details),
+                details_json=packing.outcome_json(outcome),
                 reason=outcome.reason,
             )
         )

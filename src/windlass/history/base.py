@@ -284,6 +284,8 @@ class Outcome:
     details: OutcomeDetails = field(default_factory=OutcomeDetails)
     reason: Reason | None = None
     """Why it is `incomplete` (None: it is not, or an older Windlass wrote it)."""
+    stored_json: str = field(default="", compare=False, repr=False)
+    """The details as the store that it was read from has them: a copy is written so."""
 
 
 @dataclass(frozen=True, slots=True)

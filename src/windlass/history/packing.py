@@ -17,8 +17,9 @@ from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 from windlass.history._union import read_details
-from windlass.history.base import NodeType, Reason, Row, ShownMessage, Status
-from windlass.history.row_details import json_of
+from windlass.history.base import NodeType, Outcome, Reason, Row, ShownMessage, Status
+from windlass.history.details import OutcomeDetails
+from windlass.history.row_details import adapter_of, json_of
 from windlass.messages import Message, Opaque, Text, clean_text
 
 _Item = TypeVar("_Item")
@@ -389,6 +390,27 @@ def log_row(row: Row, numbers: tuple[int, int, int], occurrence: int | None) -> 
         occurrence=occurrence,
         metadata_json=row.stored_json or to_json(json_of(row)),
         **columns,
+    )
+
+
+def outcome_json(outcome: Outcome) -> str:
+    """What an outcome says besides its columns, as JSON."""
+    adapter = adapter_of(OutcomeDetails)
+    return outcome.stored_json or to_json(adapter.dump_python(outcome.details, exclude_none=True))
+
+
+def read_outcome(stored: OutcomeRow) -> Outcome:
+    """An outcome as readers get it."""
+    return Outcome(
+        status=stored.status,
+        timestamp=stored.timestamp,
+        phase=stored.phase,
+        output_trace=stored.output_trace,
+        error=stored.error,
+        hidden=bool(stored.hidden),
+        details=adapter_of(OutcomeDetails).validate_json(stored.details_json),
+        reason=stored.reason,
+        stored_json=stored.details_json,
     )
 
 

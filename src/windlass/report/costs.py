@@ -10,7 +10,7 @@ have cost is so many times what was billed as the second is of the first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from windlass.history.base import NodeType, Row, Store, StoredRow
@@ -216,13 +216,14 @@ def _own_cost(account: Account) -> SessionCost:
         total.add(line)
     outcomes = record.store.outcomes(record.session_id)
     ended = [outcome for outcome in outcomes if outcome.phase is None]
+    savings = ended[-1].details.windows if ended else None
     stands = record.store.session_status(record.session_id)
     return SessionCost(
         tuple(phases.values()),
         total,
         account.names,
         billed=not all(account.free.values()),
-        windows=ended[-1].details.get("windows", {}) if ended else {},
+        windows={} if savings is None else asdict(savings),
         status=stands.status,
         reason=stands.reason,
         is_everything=all(call.full_tokens == call.sent_tokens for call in account.calls),

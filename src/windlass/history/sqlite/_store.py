@@ -29,7 +29,6 @@ from windlass.history import packing
 from windlass.history._base_store import BaseStore, reference_taken
 from windlass.history._blobs import Blobs
 from windlass.history._numbering import Numbered, Prepared
-from windlass.history._session import outcome_of
 from windlass.history._session_locks import Held
 from windlass.history.base import (
     BANK,
@@ -393,7 +392,10 @@ class SqliteStore(BaseStore[SqliteSession]):
                 """,
                 {"bank": BANK, "sessions": sessions},
             ).fetchall()
-        return [None if values[0] is None else outcome_of(OutcomeRow(*values)) for values in stored]
+        return [
+            None if values[0] is None else packing.read_outcome(OutcomeRow(*values))
+            for values in stored
+        ]
 
     def _listed(
         self, which: SessionFilter, held: Held, limit: int | None, offset: int
