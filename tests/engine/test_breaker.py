@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from tests.engine.logs import logs, lookup, reading, shown
 from tests.support.engine_planning import set_prices
 from windlass.engine.events import Event
 from windlass.history.base import Batch, Outcome, SessionStart
-from windlass.history.details import OutcomeDetails
+from windlass.history.details import OutcomeDetails, WindowSavings
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
@@ -73,7 +73,8 @@ async def run(
 def windows(ran: Ran) -> Mapping[str, Any]:
     """What a session's outcome tells of its windows."""
     (outcome,) = [one for one in ran.store.outcomes(ran.session) if one.phase is None]
-    return outcome.details.get("windows", {})
+    savings = outcome.details.windows
+    return {} if savings is None else asdict(savings)
 
 
 def net(ran: Ran) -> float:
@@ -83,7 +84,7 @@ def net(ran: Ran) -> float:
 def lose(house: House, count: int) -> None:
     """Put sessions into the store whose windows lost money."""
     store = SqliteStore(house.store)
-    told: OutcomeDetails = {"windows": {"calls": 5, "saved": -9.0, "spent": 0.0, "net": -9.0}}
+    told = OutcomeDetails(WindowSavings(5, saved=-9.0, net=-9.0))
     for number in range(count):
         store.append(Batch(f"lost_{number}", start=SessionStart("test", "m", {}, {}, 1.0)))
         store.append(Batch(f"lost_{number}", outcomes=[Outcome("completed", 2.0, details=told)]))

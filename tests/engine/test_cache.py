@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from tests.validators import anthropic as rules
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted
 from windlass.engine.turn.breaker import check_losses
 from windlass.history.base import Batch, CallRecord, NodeType, Outcome, SessionStart
-from windlass.history.details import OutcomeDetails
+from windlass.history.details import OutcomeDetails, WindowSavings
 from windlass.history.row_details import json_of
 from windlass.report.costs import session_cost
 from windlass.report.explanation import explain_call
@@ -313,7 +313,7 @@ class TestHead:
 def ended(*nets: float | None) -> list[Outcome | None]:
     """Outcomes of sessions whose windows netted so much, newest first; None: had none."""
     details: list[OutcomeDetails] = [
-        {} if net is None else {"windows": {"net": net}} for net in nets
+        OutcomeDetails(None if net is None else WindowSavings(net=net)) for net in nets
     ]
     return [Outcome("completed", 0.0, details=one) for one in details]
 
@@ -349,7 +349,8 @@ class TestBreaker:
     async def test_a_session_leaves_what_its_windows_saved(self, runs: Runs) -> None:
         ran = await runs(name="openai/gpt-5")
         (outcome,) = [one for one in ran.store.outcomes(ran.session) if one.phase is None]
-        told = outcome.details["windows"]
+        assert outcome.details.windows is not None
+        told = asdict(outcome.details.windows)
         assert told["net"] == told["saved"] - told["spent"]
         assert told["spent"] == 0
         assert told["calls"] == len(BUILDS) + 1
@@ -362,7 +363,7 @@ class TestBreaker:
         assert told["needed"] is False
         without = await runs(made=cascade(lookup()))
         (outcome,) = [one for one in without.store.outcomes(without.session) if one.phase is None]
-        assert "windows" not in outcome.details
+        assert outcome.details.windows is None
 
     @staticmethod
     def lose(house: House, count: int, net: float = -0.01) -> None:
@@ -391,7 +392,7 @@ class TestBreaker:
         notes_of_call = explain_call(ran.store, ran.session, 3).notes
         assert told["text"] in notes_of_call
         (outcome,) = [one for one in ran.store.outcomes(ran.session) if one.phase is None]
-        assert "windows" not in outcome.details
+        assert outcome.details.windows is None
         assert ran.has_no_damage()
 
     async def test_they_come_back_after_so_many_sessions(
@@ -439,5 +440,6 @@ class TestBreaker:
         assert texts
         (outcome,) = [one for one in ran.store.outcomes(ran.session) if one.phase is None]
         spent = sum(row.cost or 0.0 for row in texts)
-        assert outcome.details["windows"]["spent"] == pytest.approx(spent)
+        assert outcome.details.windows is not None
+        assert outcome.details.windows.spent == pytest.approx(spent)
         assert spent > 0

@@ -21,6 +21,7 @@ from windlass.history.base import (
     StateChange,
     request_hash,
 )
+from windlass.history.details import OutcomeDetails
 from windlass.history.sqlite._schema import TABLES_1
 from windlass.messages import Message, Picture, Text, ToolCall, assistant, system, tool, user
 
@@ -153,7 +154,11 @@ def a_session(name: str = "s1", *, shade: int = 0) -> list[Batch]:
             calls=[call(shown[:4], edited={ids[3]: short}, trace_id=replies[1].trace_id)],
             outcomes=[
                 Outcome(
-                    "completed", 1_002.0, "explore", replies[1].trace_id, details={"tokens": 2}
+                    "completed",
+                    1_002.0,
+                    "explore",
+                    replies[1].trace_id,
+                    details=OutcomeDetails(tokens=2),
                 ),
                 Outcome("completed", 1_003.0),
             ],

@@ -34,6 +34,7 @@ from windlass.history.base import (
     Store,
     request_hash,
 )
+from windlass.history.details import OutcomeDetails
 from windlass.history.row_details import Inherited, ReplyDetails, json_of
 from windlass.history.step import Step
 from windlass.messages import Message, Opaque, Picture, Text, ToolCall, assistant, tool, user
@@ -111,7 +112,7 @@ class TestRoundTrip:
     def test_how_the_last_sessions_ended_comes_newest_first(self, store: Store) -> None:
         assert store.endings(5) == []
         told = [
-            Outcome("completed", 1.0, details={"tokens": 1}),
+            Outcome("completed", 1.0, details=OutcomeDetails(tokens=1)),
             None,
             Outcome("failed", 3.0, error="e"),
         ]

@@ -64,6 +64,17 @@ def test_again_copies_nothing_and_later_only_what_is_new(source: Store, store: S
     assert fingerprint(store, "old") == fingerprint(source, "old")
 
 
+def test_what_a_later_version_says_of_a_row_is_copied_as_it_stands(
+    source: Store, store: Store
+) -> None:
+    said = '{"text":"told","kind":"of a later version","x":[1,{"y":null}]}'
+    source.append(Batch("old", rows=[row(stored_json=said)]))
+    list(migrate(source, store))
+    copied = list(store.rows("old"))[-1].row
+    assert (copied.details, copied.text, copied.stored_json) == (None, "told", said)
+    assert fingerprint(store, "old") == fingerprint(source, "old")
+
+
 def test_goes_on_where_it_was_interrupted(
     source: Store, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

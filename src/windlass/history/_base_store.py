@@ -20,7 +20,6 @@ from windlass.history._session import (
     PORTION,
     changed_batches,
     decode,
-    outcome_of,
     read_head,
     stored_row,
     windows,
@@ -498,7 +497,7 @@ class BaseStore(ABC, Generic[_Session]):
     def outcomes(self, session_id: str) -> Sequence[Outcome]:
         """How the phases, and at last the session, ended."""
         with self._use():
-            return [outcome_of(row) for row in self._table(session_id, OutcomeRow)]
+            return [packing.read_outcome(row) for row in self._table(session_id, OutcomeRow)]
 
     def find_session(self, name: str) -> str:
         """The id of the session that `name` means: an id, the beginning of one, or `latest`.

@@ -19,6 +19,7 @@ from windlass.history._lost import Lost
 from windlass.history.base import Batch, CallRecord, EditRecord, Outcome, Row, ShownMessage
 from windlass.history.packing import (
     DIGESTED,
+    BodyRow,
     CallRow,
     EditRow,
     ImageRow,
@@ -34,20 +35,6 @@ from windlass.selection.card import Card
 
 INLINE: Final = 4096
 """Bytes of canonical JSON up to which a body stands in the database; above, it is a blob."""
-
-
-class BodyRow(NamedTuple):
-    """A message body: `body` is its canonical JSON (None: it is the blob of that name).
-
-    `preview` is None where it is the beginning of the body's own text.
-    """
-
-    key: str
-    role: str
-    chars: int
-    tool_calls: int
-    preview: str | None
-    body: str | None
 
 
 @dataclass(slots=True)
@@ -265,12 +252,9 @@ class Numbered:
         for edit in batch.edits:
             self._add_edit(edit)
         for change in batch.state:
-            self._add(
-                StateRow,
-                phase=packing.text(change.phase),
-                key=packing.text(change.key),
-                value_json=packing.to_json(change.value),
-            )
+            phase, key = packing.text(change.phase), packing.text(change.key)
+            value = packing.to_json(change.value)
+            self._add(StateRow(*self._next(StateRow), phase, key, value))
         for outcome in batch.outcomes:
             self._add_outcome(outcome)
         self.head.digest = packing.batch_digest(head.digest, *map(self.rows.__getitem__, DIGESTED))
@@ -281,15 +265,17 @@ class Numbered:
         self.head.fresh = {}
         self.head.tools.update(self.tools)
 
-    def _add(self, kind: type, /, **columns: Any) -> None:
+    def _next(self, kind: type) -> tuple[int, int, int]:
+        """The numbers of the next row of a table: its session, its own, and its batch."""
         head = self.head
         head.numbers[kind] += 1
-        row = kind(head.session.number, head.numbers[kind], head.batch, **columns)
-        self.rows[kind].append(row)
+        return head.session.number, head.numbers[kind], head.batch
+
+    def _add(self, row: NamedTuple) -> None:
+        self.rows[type(row)].append(row)
 
     def _add_row(self, row: Row) -> None:
-        columns = packing.log_columns(row)
-        key = columns["key"]
+        key = None if row.message is None else row.message.key
         occurrence = message_id = None
         if key is not None:
             # Counted by the short hash, so that an id stays unique even where two
@@ -298,7 +284,7 @@ class Numbered:
             occurrence = self.head.fresh[short] = self.head.count(short) + 1
             message_id = packing.occurrence_id(key, occurrence)
         self.ids.append(message_id)
-        self._add(LogRow, occurrence=occurrence, **columns)
+        self._add(packing.log_row(row, self._next(LogRow), occurrence))
         if row.keep_pictures and row.message is not None:
             self._add_images(packing.text(row.phase or ""), row.message, row.sounding_index)
 
@@ -360,31 +346,36 @@ class Numbered:
         tools = hashlib.sha256(tools_json.encode()).hexdigest()
         if tools not in head.tools:
             self.tools[tools] = tools_json
+        base = head.numbers[CallRow] or None  # the call before
         self._add(
-            CallRow,
-            trace_id=packing.text(call.trace_id),
-            model=packing.text(call.model),
-            request_hash=call.request_hash,
-            sent_tokens=call.sent_tokens,
-            full_tokens=call.full_tokens,
-            tools=tools,
-            base=head.numbers[CallRow] or None,
-            entries=len(shown),
-            window_json=packing.pack_window(packed),
-            bodies_json=packing.pack_keys(head.bodies, bodies),
-            details_json=packing.to_json(call.details),
+            CallRow(
+                *self._next(CallRow),
+                trace_id=packing.text(call.trace_id),
+                model=packing.text(call.model),
+                request_hash=call.request_hash,
+                sent_tokens=call.sent_tokens,
+                full_tokens=call.full_tokens,
+                tools=tools,
+                base=base,
+                entries=len(shown),
+                window_json=packing.pack_window(packed),
+                bodies_json=packing.pack_keys(head.bodies, bodies),
+                details_json=packing.to_json(call.details),
+            )
         )
         head.window, head.bodies = shown, bodies
 
     def _add_edit(self, edit: EditRecord) -> None:
         self._must_know(edit.message_id)
         self._add(
-            EditRow,
-            message_id=edit.message_id,
-            kind=edit.kind,
-            because=packing.text(edit.because),
-            reason=packing.text(edit.reason),
-            replacement=None if edit.replacement is None else edit.replacement.key,
+            EditRow(
+                *self._next(EditRow),
+                message_id=edit.message_id,
+                kind=edit.kind,
+                because=packing.text(edit.because),
+                reason=packing.text(edit.reason),
+                replacement=None if edit.replacement is None else edit.replacement.key,
+            )
         )
 
     def _add_outcome(self, outcome: Outcome) -> None:
@@ -396,13 +387,15 @@ class Numbered:
         ):
             raise self.prepared.refusal(f"there is no row {trace!r} that could be an output")
         self._add(
-            OutcomeRow,
-            phase=packing.optional(outcome.phase),
-            status=outcome.status,
-            timestamp=packing.real(outcome.timestamp),
-            output_trace=trace,
-            error=packing.optional(outcome.error),
-            hidden=int(outcome.hidden),
-            details_json=packing.to_json(outcome.details),
-            reason=outcome.reason,
+            OutcomeRow(
+                *self._next(OutcomeRow),
+                phase=packing.optional(outcome.phase),
+                status=outcome.status,
+                timestamp=packing.real(outcome.timestamp),
+                output_trace=trace,
+                error=packing.optional(outcome.error),
+                hidden=int(outcome.hidden),
+                details_json=packing.outcome_json(outcome),
+                reason=outcome.reason,
+            )
         )

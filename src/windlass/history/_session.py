@@ -16,8 +16,8 @@ from windlass.history import packing
 from windlass.history._blobs import BlobPlace
 from windlass.history._lost import Lost, damage_error, stand_in_for
 from windlass.history._numbering import SessionHead, SessionReader
-from windlass.history.base import Discrepancy, Outcome, ShownMessage, StoredRow
-from windlass.history.packing import DIGESTED, CallRow, LogRow, OutcomeRow
+from windlass.history.base import Discrepancy, ShownMessage, StoredRow
+from windlass.history.packing import DIGESTED, CallRow, LogRow
 from windlass.messages import Message, from_dict
 from windlass.selection.card import Card
 
@@ -118,20 +118,6 @@ def stored_row(session_id: str, row: LogRow, message: Message | None) -> StoredR
         id=None if row.occurrence is None else packing.occurrence_id(row.key or "", row.occurrence),
         key=row.key,
         row=packing.row_of(row, message),
-    )
-
-
-def outcome_of(row: OutcomeRow) -> Outcome:
-    """An outcome as readers get it."""
-    return Outcome(
-        status=row.status,
-        timestamp=row.timestamp,
-        phase=row.phase,
-        output_trace=row.output_trace,
-        error=row.error,
-        hidden=bool(row.hidden),
-        details=json.loads(row.details_json),
-        reason=row.reason,
     )
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import (
-    TYPE_CHECKING,
     Any,
     Final,
     Literal,
@@ -28,9 +27,6 @@ from typing import (
 from windlass.history.details import CallDetails, OutcomeDetails
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card
-
-if TYPE_CHECKING:
-    from windlass.history.row_details import RowDetails
 
 
 class NodeType(StrEnum):
@@ -53,6 +49,17 @@ class NodeType(StrEnum):
 BORN: Final = frozenset({NodeType.USER, NodeType.AGENT, NodeType.FOLLOW_UP, NodeType.TOOL_RESULT})
 """Rows that are said in a session: what a snowball carries on. System prompts and
 injected copies are made anew for each phase."""
+
+
+class Details(Protocol):
+    """What a row says besides its columns: one of the types in `row_details.py`."""
+
+    @property
+    def tag(self) -> str:
+        """Its kind."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The details as a row keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +97,7 @@ class Row:
     """
     text: str = ""
     """What people read of it beside the message."""
-    details: RowDetails | None = None
+    details: Details | None = None
     """What it says besides, by its kind (None: nothing, or what this version does not know)."""
     stored_json: str = field(default="", compare=False, repr=False)
     """Text and details as the store that it was read from has them: a copy is written so."""
@@ -284,6 +291,8 @@ class Outcome:
     details: OutcomeDetails = field(default_factory=OutcomeDetails)
     reason: Reason | None = None
     """Why it is `incomplete` (None: it is not, or an older Windlass wrote it)."""
+    stored_json: str = field(default="", compare=False, repr=False)
+    """The details as the store that it was read from has them: a copy is written so."""
 
 
 @dataclass(frozen=True, slots=True)

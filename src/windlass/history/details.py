@@ -165,28 +165,30 @@ class ChoiceBudget:
     selected: int
 
 
-class WindowSavings(TypedDict, total=False):
+@dataclass(frozen=True, slots=True)
+class WindowSavings:
     """What the windows of a session saved and cost over so many calls, in US dollars.
 
     `needed`: everything could not have been sent.
     """
 
-    calls: int
-    saved: float
-    spent: float
-    net: float
-    needed: bool
+    calls: int = 0
+    saved: float = 0.0
+    spent: float = 0.0
+    net: float = 0.0
+    needed: bool = False
 
 
-class OutcomeDetails(TypedDict, total=False):
-    """What the record keeps of an ending.
+@dataclass(frozen=True, slots=True)
+class OutcomeDetails:
+    """What the record keeps of an ending; None: it says nothing of that.
 
     `windows` is of a session, `soundings` of a phase that had some; the others are of a task: the
     key of its output's body, the tokens of that, and the digest of the inputs that it worked on.
     """
 
-    windows: WindowSavings
-    soundings: Mapping[str, Any]
-    key: str
-    tokens: int
-    input: str
+    windows: WindowSavings | None = None
+    soundings: Mapping[str, Any] | None = None
+    key: str | None = None
+    tokens: int | None = None
+    input: str | None = None

@@ -19,7 +19,6 @@ from windlass.errors import StoreError
 from windlass.history import packing
 from windlass.history._lost import Lost
 from windlass.history.base import Batch, Row, SessionInfo, Store, StoredRow
-from windlass.history.packing import LogRow
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card
 
@@ -185,9 +184,9 @@ def _new_rows(source: Store, target: Store, name: str) -> Iterator[StoredRow]:
         raise _differs(name, "the number of its rows")
 
 
-def _without_message(stored: StoredRow) -> StoredRow:
+def _without_message(stored: StoredRow) -> tuple[StoredRow, str]:
     """The row for comparing: its key tells of its message, also where that is lost."""
-    return replace(stored, row=replace(stored.row, message=None))
+    return replace(stored, row=replace(stored.row, message=None)), stored.row.stored_json
 
 
 def _portions(rows: Iterator[StoredRow]) -> Iterator[list[StoredRow]]:
@@ -252,7 +251,7 @@ def fingerprint(store: Store, name: str, missing: _Missing | None = None) -> Cop
                 stored.seq,
                 stored.id,
                 stored.key,
-                LogRow(0, 0, 0, occurrence=None, **packing.log_columns(stored.row)),
+                packing.log_row(stored.row, (0, 0, 0), None),
             ]
         )
         message = stored.row.message

@@ -14,11 +14,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 from windlass.history._union import read_details
-from windlass.history.base import NodeType, Reason, Row, ShownMessage, Status
-from windlass.history.row_details import json_of
+from windlass.history.base import NodeType, Outcome, Reason, Row, ShownMessage, Status
+from windlass.history.details import OutcomeDetails
+from windlass.history.row_details import adapter_of, json_of
 from windlass.messages import Message, Opaque, Text, clean_text
 
 _Item = TypeVar("_Item")
@@ -222,6 +223,20 @@ class SessionRow(NamedTuple):
         return digest(*(self if self.parent_id is not None else self[:6]))
 
 
+class BodyRow(NamedTuple):
+    """A message body: `body` is its canonical JSON (None: it is the blob of that name).
+
+    `preview` is None where it is the beginning of the body's own text.
+    """
+
+    key: str
+    role: str
+    chars: int
+    tool_calls: int
+    preview: str | None
+    body: str | None
+
+
 class LogRow(NamedTuple):
     """A row of the log. `key` and `occurrence` are None where it has no message."""
 
@@ -323,6 +338,21 @@ class ImageRow(NamedTuple):
 
 TableRow = TypeVar("TableRow", LogRow, CallRow, EditRow, StateRow, OutcomeRow, ImageRow)
 
+
+def column_types(row: type[Any]) -> dict[str, tuple[type, bool]]:
+    """The columns of a table by the fields of its rows: int, float or str, and whether NULL may be.
+
+    Both stores take names, types and order from here. A column with a default came later than the
+    first version.
+    """
+    columns: dict[str, tuple[type, bool]] = {}
+    for name, hint in get_type_hints(row).items():
+        kinds = get_args(hint) or (hint,)
+        kind = next((one for one in kinds if one in (int, float)), str)
+        columns[name] = kind, type(None) in kinds
+    return columns
+
+
 DIGESTED: Final[tuple[type[Any], ...]] = (LogRow, CallRow, EditRow, StateRow, OutcomeRow)
 """The tables of a batch, in the order in which its digest covers them."""
 
@@ -347,17 +377,41 @@ _TEXTS: Final = ("trace_id", "parent_id", "phase", "model")
 _REALS: Final = ("timestamp", "cost", "duration_ms")
 
 
-def log_columns(row: Row) -> dict[str, Any]:
-    """The columns of the row in the table, but for numbers of session, row, batch, occurrence."""
+def log_row(row: Row, numbers: tuple[int, int, int], occurrence: int | None) -> LogRow:
+    """The row in the table; `numbers` are those of session, row and batch."""
     columns = {name: getattr(row, name) for name in _SAME}
     columns.update((name, optional(columns[name])) for name in _TEXTS)
     columns.update((name, real(columns[name])) for name in _REALS)
-    return columns | {
-        "node_type": NodeType(row.node_type).value,
-        "key": None if row.message is None else row.message.key,
-        "metadata_json": row.stored_json or to_json(json_of(row)),
-        "keep_pictures": int(row.keep_pictures),
-    }
+    columns["node_type"] = NodeType(row.node_type).value
+    columns["keep_pictures"] = int(row.keep_pictures)
+    return LogRow(
+        *numbers,
+        key=None if row.message is None else row.message.key,
+        occurrence=occurrence,
+        metadata_json=row.stored_json or to_json(json_of(row)),
+        **columns,
+    )
+
+
+def outcome_json(outcome: Outcome) -> str:
+    """What an outcome says besides its columns, as JSON."""
+    adapter = adapter_of(OutcomeDetails)
+    return outcome.stored_json or to_json(adapter.dump_python(outcome.details, exclude_none=True))
+
+
+def read_outcome(stored: OutcomeRow) -> Outcome:
+    """An outcome as readers get it."""
+    return Outcome(
+        status=stored.status,
+        timestamp=stored.timestamp,
+        phase=stored.phase,
+        output_trace=stored.output_trace,
+        error=stored.error,
+        hidden=bool(stored.hidden),
+        details=adapter_of(OutcomeDetails).validate_json(stored.details_json),
+        reason=stored.reason,
+        stored_json=stored.details_json,
+    )
 
 
 def row_of(stored: LogRow, message: Message | None) -> Row:

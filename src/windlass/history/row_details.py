@@ -24,7 +24,7 @@ from typing import (
 from pydantic import GetPydanticSchema, TypeAdapter
 from pydantic_core import core_schema
 
-from windlass.history.base import NodeType, Row, StoredRow
+from windlass.history.base import Details, NodeType, Row, StoredRow
 from windlass.history.step import RecordedStep, Step
 from windlass.wire.base import Finish, Usage
 from windlass.wire.editing import ProviderEdits
@@ -68,7 +68,7 @@ class RowDetails:
     def read(cls, row: Row) -> Self | None:
         """The details of a row; None: it is a row of another kind."""
         found = details_of(row)
-        return found if type(found) is cls else None
+        return found if isinstance(found, cls) and type(found) is cls else None
 
     @property
     def tag(self) -> str:
@@ -106,7 +106,7 @@ def json_of(row: Row) -> dict[str, Any]:
     return words if row.details is None else words | row.details.as_json()
 
 
-def details_of(row: Row) -> RowDetails | None:
+def details_of(row: Row) -> Details | None:
     """What a row says; None: nothing. A reply or a result that says nothing is a usual one."""
     return _USUAL.get(row.node_type) if row.details is None else row.details
 
@@ -334,7 +334,7 @@ class WardJudged(RowDetails, kind="ward"):
     reason: str
 
 
-_USUAL: Final[Mapping[NodeType, RowDetails]] = {
+_USUAL: Final[Mapping[NodeType, Details]] = {
     NodeType.AGENT: ReplyDetails(),
     NodeType.FOLLOW_UP: ReplyDetails(),
     NodeType.TOOL_RESULT: ToolResult(),

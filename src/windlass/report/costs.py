@@ -115,13 +115,14 @@ def _own_cost(account: Account) -> SessionCost:
         total.add(line)
     outcomes = record.store.outcomes(record.session_id)
     ended = [outcome for outcome in outcomes if outcome.phase is None]
+    savings = ended[-1].details.windows if ended else None
     stands = record.store.session_status(record.session_id)
     return SessionCost(
         tuple(phases.values()),
         total,
         account.names,
         billed=not all(account.free.values()),
-        windows=ended[-1].details.get("windows", {}) if ended else {},
+        windows={} if savings is None else asdict(savings),
         status=stands.status,
         reason=stands.reason,
         is_everything=all(call.snowball_tokens == call.sent_tokens for call in account.calls),

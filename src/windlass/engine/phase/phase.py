@@ -95,7 +95,10 @@ async def run_after_children(children: Children, try_once: Callable[[], Awaitabl
 
 
 async def settle(
-    run: CascadeRun, phase: Phase, trying: Awaitable[Tried], details: Details = lambda _: {}
+    run: CascadeRun,
+    phase: Phase,
+    trying: Awaitable[Tried],
+    details: Details = lambda _: OutcomeDetails(),
 ) -> tuple[Ending, Item | None]:
     """Have a phase carried out and record its outcome; returns how it ended, and its output."""
     with failure_recorded(run, phase.name):

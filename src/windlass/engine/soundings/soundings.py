@@ -68,6 +68,7 @@ from windlass.history.decisions import (
     SoundingsDecided,
     SoundingsWrite,
 )
+from windlass.history.details import OutcomeDetails
 from windlass.messages import Part, Text, assistant, user
 from windlass.safety.fairness import wait_for_turn
 from windlass.text.prompts import refine_text
@@ -81,7 +82,9 @@ async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Endi
     assert phase.soundings is not None
     work = SoundedPhase(run, phase, phase.soundings)
     trying = run_after_children(children, work.carry_out)
-    ending, _ = await settle(run, phase, trying, lambda _: {"soundings": work.decided.summary})
+    ending, _ = await settle(
+        run, phase, trying, lambda _: OutcomeDetails(soundings=work.decided.summary)
+    )
     return ending
 
 

@@ -61,7 +61,7 @@ class Done:
     @property
     def details(self) -> OutcomeDetails:
         """The details of its outcome in the record, by which a resumed run finds it."""
-        return {"key": self.key, "tokens": self.tokens, "input": self.input}
+        return OutcomeDetails(key=self.key, tokens=self.tokens, input=self.input)
 
 
 @dataclass(slots=True)

@@ -148,13 +148,9 @@ def what_was_begun(store: Store, session_id: str) -> tuple[SessionStart, dict[st
                     f"session {session_id!r} completed; there is nothing to resume."
                     f" What it did: windlass show {session_id}"
                 )
-        elif outcome.status == "completed" and "key" in outcome.details:
+        elif outcome.status == "completed" and (key := outcome.details.key) is not None:
+            tokens, worked_on = outcome.details.tokens or 0, outcome.details.input or ""
             finished[outcome.phase] = Done(
-                outcome.phase,
-                outcome.status,
-                outcome.details["key"],
-                outcome.details["tokens"],
-                outcome.details.get("input", ""),
-                at=outcome.timestamp,
+                outcome.phase, outcome.status, key, tokens, worked_on, at=outcome.timestamp
             )
     return start, finished

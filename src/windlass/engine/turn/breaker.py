@@ -56,7 +56,7 @@ class Tripped:
 
 def check_losses(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
     """What windows lost in the newest sessions, if they did; `endings` are newest first."""
-    savings = [ending.details.get("windows") if ending else None for ending in endings[:sessions]]
+    savings = [ending.details.windows if ending else None for ending in endings[:sessions]]
     if _earns(savings):
         return None
     lost = -sum(map(_net, filter(None, savings)))
@@ -74,8 +74,7 @@ def _earns(savings: Sequence[WindowSavings | None]) -> bool:
 
 def _net(saving: WindowSavings) -> float:
     """What the windows of a session saved all in all, in US dollars; no loss where they must be."""
-    net = float(saving["net"])
-    return max(0.0, net) if saving.get("needed") else net
+    return max(0.0, saving.net) if saving.needed else saving.net
 
 
 def check_breaker(run: CascadeRun) -> CascadeRun:
@@ -100,7 +99,6 @@ def _has_window(run: CascadeRun, phase: Phase) -> bool:
 def windows_in_outcome(net: Net) -> OutcomeDetails:
     """What a session's outcome says of its windows; nothing where none had a price."""
     if not net.calls:
-        return {}
-    saved, spent = net.saved, net.spent
-    savings: WindowSavings = {"calls": net.calls, "saved": saved, "spent": spent, "net": net.net}
-    return {"windows": {**savings, "needed": net.needed}}
+        return OutcomeDetails()
+    savings = WindowSavings(net.calls, net.saved, net.spent, net.net, net.needed)
+    return OutcomeDetails(windows=savings)

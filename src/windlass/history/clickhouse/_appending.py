@@ -8,8 +8,7 @@ when a commit names them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from windlass.history import packing
@@ -98,58 +97,53 @@ def batch_rows(numbered: Numbered, write: str) -> list[list[list[Any]]]:
         for row in portion:
             row[_EARLY] = 1
     head = numbered.head
-    last.append(
-        _row(
-            head.session,
-            write=write,
-            early=int(bool(early)),
-            batch=head.batch,
-            kind="commit",
-            number=head.batch,
-            key=head.digest,
-        )
-    )
+    commit = {"write": write, "early": int(bool(early)), "batch": head.batch, "kind": "commit"}
+    last.append(_row(head.session, {**commit, "number": head.batch, "key": head.digest}))
     return [*early, last]
 
 
 def _rows(numbered: Numbered, write: str) -> Iterator[list[Any]]:
     """The rows of a batch but for its commit."""
     batch, start = numbered.prepared.batch, numbered.prepared.batch.start
-    row_of = partial(_row, numbered.head.session, write=write, batch=numbered.head.batch)
+    session, of = numbered.head.session, {"write": write, "batch": numbered.head.batch}
     if start is not None:
-        yield row_of(kind="start", json=_json(numbered.prepared.session_row()[1:]))
+        began = numbered.prepared.session_row()[1:]
+        yield _row(session, {**of, "kind": "start", "json": _json(began)})
     for row, values in zip(batch.rows, numbered.rows[LogRow], strict=True):
         columns = dict(zip(LOG_COLUMNS, values, strict=True))
         body = {} if row.message is None else body_columns(row.message)
-        yield row_of(**columns, **body, kind="row")
+        yield _row(session, {**of, **columns, **body, "kind": "row"})
     for sha, tools_json in numbered.tools.items():
-        yield row_of(kind="tools", key=sha, json=tools_json)
+        yield _row(session, {**of, "kind": "tools", "key": sha, "json": tools_json})
     for key in numbered.extra_bodies:
-        yield row_of(kind="made", key=key)
+        yield _row(session, {**of, "kind": "made", "key": key})
     for kind, plain in _PLAIN.items():
         for values in numbered.rows[kind]:
             columns = {column: getattr(values, name) for column, name in plain.items()}
-            yield row_of(**columns, number=values.number, kind=KINDS[kind], json=_json(values))
+            columns |= {"number": values.number, "kind": KINDS[kind], "json": _json(values)}
+            yield _row(session, {**of, **columns})
 
 
 def result_row(session: ClickHouseSession, ref: str, key: str, name: str) -> list[Any]:
     """The row of a shortened result's visible name; it needs no commit."""
-    return _row(session, trace_id=name, kind="result", key=key, json=_json((ref, key, name)))
+    told = {"trace_id": name, "kind": "result", "key": key, "json": _json((ref, key, name))}
+    return _row(session, told)
 
 
 def holder_row(session: ClickHouseSession, number: int, key: str, told: Sequence[str]) -> list[Any]:
     """A row that says who holds a session. No commit names what it is written by."""
     columns = {"write": HOLDER, "early": 1, "kind": HOLDER, "number": number}
-    return _row(session, **columns, key=key, json=_json(told))
+    return _row(session, {**columns, "key": key, "json": _json(told)})
 
 
-def _row(session: Any, **columns: Any) -> list[Any]:
+def _row(session: Any, told: Mapping[str, object]) -> list[Any]:
+    """A row of `record` with these columns, and nothing in the others."""
     columns = {
         "session_id": session.name,
         "session_no": session.number,
         "started": session.started,
         "cascade_id": session.cascade_id,
-        **columns,
+        **told,
     }
     values = ((columns.get(name), empty) for name, empty in _EMPTY.items())
     return [empty if value is None else value for value, empty in values]

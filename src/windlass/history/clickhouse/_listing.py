@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from windlass.history._session import outcome_of
 from windlass.history._session_locks import Held
 from windlass.history.base import BANK, Outcome, SessionFilter, SessionInfo
 from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.layout import VISIBLE
-from windlass.history.packing import OutcomeRow, SessionRow
+from windlass.history.packing import OutcomeRow, SessionRow, read_outcome
 
 _OUTCOME: Final = "argMaxIf(json, number, kind = 'outcome' AND phase_name IS NULL)"
 _ENDED: Final = f"if({_OUTCOME} = '', '', JSONExtract({_OUTCOME}, 5, 'String'))"
@@ -74,7 +73,7 @@ def _newest(
 def newest_endings(client: ClickHouseClient, sessions: int) -> Sequence[Outcome | None]:
     """How the last so many sessions ended, newest first; None: it has not."""
     return [
-        outcome_of(OutcomeRow(*json.loads(values))) if values else None
+        read_outcome(OutcomeRow(*json.loads(values))) if values else None
         for (values,) in _newest(client, _OUTCOME, sessions, f"AND {_NO_BANK}")
     ]
 

@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError
+from windlass.history import packing
 from windlass.history.base import BANK, NodeType
 from windlass.history.clickhouse.client import ClickHouseClient, quoted
 from windlass.history.packing import CallRow, EditRow, ImageRow, LogRow, OutcomeRow, StateRow
@@ -40,53 +41,51 @@ _NODE_TYPES: Final = ", ".join(
     f"'{name}' = {number}" for number, name in enumerate(("", *(kind.value for kind in NodeType)))
 )
 
-# What is inserted, in this order. Times are seconds since 1970, exactly as given;
-# `timestamp` is made of `at` for people and their SQL.
-RECORD: Final = (
-    ("session_id", "String"),
-    ("session_no", "UInt64"),
-    ("started", "Float64"),
-    ("cascade_id", "LowCardinality(String)"),
-    ("batch", "UInt32"),
-    ("write", "String"),
-    ("early", "UInt8"),
-    ("kind", "LowCardinality(String)"),
-    ("number", "UInt32"),
-    ("key", "String"),
-    ("trace_id", "String"),
-    ("parent_id", "Nullable(String)"),
-    ("at", "Float64"),
-    ("node_type", f"Enum8({_NODE_TYPES})"),
-    ("phase_name", "Nullable(String)"),
-    ("turn_number", "Nullable(Int64)"),
-    ("attempt_number", "Nullable(Int64)"),
-    ("sounding_index", "Nullable(Int64)"),
-    ("occurrence", "UInt32"),
-    ("role", "LowCardinality(Nullable(String))"),
-    ("content_json", "Nullable(String)"),
-    ("content_chars", "Nullable(Int64)"),
-    ("tool_calls_json", "Nullable(String)"),
-    ("preview", "Nullable(String)"),
-    ("model", "LowCardinality(Nullable(String))"),
-    ("tokens_in", "Nullable(Int64)"),
-    ("tokens_out", "Nullable(Int64)"),
-    ("tokens_cached", "Nullable(Int64)"),
-    ("cost", "Nullable(Float64)"),
-    ("duration_ms", "Nullable(Float64)"),
-    ("full_history_size", "Nullable(Int64)"),
-    ("context_size", "Nullable(Int64)"),
-    ("tokens_saved", "Nullable(Int64)"),
-    ("metadata_json", "String"),
-    ("keep_pictures", "UInt8"),
-    ("json", "String"),
-)
-# The columns of `record` that hold those of `packing.LogRow`, in their order.
-_OTHERWISE: Final = {
+_SHOWN_AS: Final = {
     "seq": "number", "timestamp": "at", "phase": "phase_name", "turn": "turn_number",
     "attempt": "attempt_number",
 }  # fmt: skip
-LOG_COLUMNS: Final = tuple(_OTHERWISE.get(name, name) for name in LogRow._fields)
+_TYPES: Final[dict[type, str]] = {int: "Int64", float: "Float64", str: "String"}
+
+
+def _kind_of(kind: type, optional: bool) -> str:
+    return f"Nullable({_TYPES[kind]})" if optional else _TYPES[kind]
+
+
+# The columns of `record` that hold those of `packing.LogRow`, in their order.
+LOG_COLUMNS: Final = {
+    _SHOWN_AS.get(name, name): _kind_of(*kind)
+    for name, kind in packing.column_types(LogRow).items()
+}
 LOG_PHYSICAL: Final = ", ".join(LOG_COLUMNS)
+
+# What is inserted, in this order. Times are seconds since 1970, exactly as given;
+# `timestamp` is made of `at` for people and their SQL.
+RECORD: Final = tuple(
+    {
+        "session_id": "String",
+        **LOG_COLUMNS,
+        "session_no": "UInt64",
+        "number": "UInt32",
+        "batch": "UInt32",
+        "node_type": f"Enum8({_NODE_TYPES})",
+        "key": "String",
+        "occurrence": "UInt32",
+        "model": "LowCardinality(Nullable(String))",
+        "keep_pictures": "UInt8",
+        "started": "Float64",
+        "cascade_id": "LowCardinality(String)",
+        "write": "String",
+        "early": "UInt8",
+        "kind": "LowCardinality(String)",
+        "role": "LowCardinality(Nullable(String))",
+        "content_json": "Nullable(String)",
+        "content_chars": "Nullable(Int64)",
+        "tool_calls_json": "Nullable(String)",
+        "preview": "Nullable(String)",
+        "json": "String",
+    }.items()
+)
 
 _PACKED: Final = frozenset({"content_json", "tool_calls_json", "metadata_json", "json"})
 """Columns of long texts: packed closer, since they are read one session at a time."""
@@ -255,22 +254,14 @@ VISIBLE: Final = (
 """True of rows that count: their batch is committed (the commit of a batch of several
 inserts bears `early` itself, so that the list of them stays short)."""
 
-_JSON_TYPES: Final = {
-    "sent_tokens": "Int64", "full_tokens": "Int64", "base": "Nullable(UInt32)",
-    "entries": "UInt32", "hidden": "UInt8", "timestamp": "Float64", "seq": "UInt32",
-    "replacement": "Nullable(String)", "output_trace": "Nullable(String)",
-    "error": "Nullable(String)", "reason": "Nullable(String)",
-}  # fmt: skip
-
 _PLAIN: Final = frozenset({"session_no", "number", "batch"})
 
 
-def _of_json(kind: str, columns: tuple[str, ...], nullable: frozenset[str] = frozenset()) -> str:
+def _of_json(kind: str, row: type[Any]) -> str:
     """A view of the rows of a kind whose values stand in `json`."""
     fields = ["session_id"]
-    for place, name in enumerate(columns, 1):
-        default = "Nullable(String)" if name in nullable else "String"
-        of_json = f"JSONExtract(json, {place}, '{_JSON_TYPES.get(name, default)}') AS {name}"
+    for place, (name, of) in enumerate(packing.column_types(row).items(), 1):
+        of_json = f"JSONExtract(json, {place}, '{_kind_of(*of)}') AS {name}"
         fields.append(name if name in _PLAIN else of_json)
     return (
         f"SELECT {', '.join(fields)} FROM record WHERE record.kind = '{kind}' AND {VISIBLE} "
@@ -299,11 +290,11 @@ def _views() -> dict[str, str]:
             "JSONExtract(json, 8, 'Nullable(Int64)') AS sounding_index "
             f"FROM record WHERE kind = 'start' AND {VISIBLE} ORDER BY session_id, session_no"
         ),
-        "calls": _of_json("call", CallRow._fields),
-        "edits": _of_json("edit", EditRow._fields),
-        "state": _of_json("state", StateRow._fields),
-        "outcomes": _of_json("outcome", OutcomeRow._fields, frozenset({"phase"})),
-        "images": _of_json("image", ImageRow._fields),
+        "calls": _of_json("call", CallRow),
+        "edits": _of_json("edit", EditRow),
+        "state": _of_json("state", StateRow),
+        "outcomes": _of_json("outcome", OutcomeRow),
+        "images": _of_json("image", ImageRow),
         "conversation": (
             "SELECT session_id, number AS seq, phase_name AS phase, turn_number AS turn, "
             "attempt_number AS attempt, node_type, role, "

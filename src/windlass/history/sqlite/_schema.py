@@ -1,7 +1,8 @@
 """The tables and views of a SQLite store, version by version.
 
-What stands here is frozen: a store on somebody's disk was made by these words. A
-change is a new function in `migrations.py`, never an edit of this file.
+What stands here is frozen: a store on somebody's disk was made by these words. Names, types and
+order of columns are those of the rows in `packing.py`; a column that came later has a default
+there. A change is a new function in `_migrations.py`, never an edit of this file.
 
 Tables are only ever added to; `prune` alone deletes. Times are seconds since
 1970. Any SQLite client can read the views. Where a body lies in a file, `unified_logs` has its
@@ -12,22 +13,56 @@ beginning; connections that `connect.py` made for reading have it whole.
 # ruff: noqa: S608
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from windlass.history import packing
+from windlass.history.packing import (
+    BodyRow,
+    CallRow,
+    EditRow,
+    ImageRow,
+    LogRow,
+    OutcomeRow,
+    SessionRow,
+    StateRow,
+)
+
+_TYPES: Final[dict[type, str]] = {int: "INTEGER", float: "REAL", str: "TEXT"}
+
+
+def _columns(row: type[Any], names: Iterable[str], rules: Mapping[str, str]) -> str:
+    """Columns by the types of the fields of a row, each with what is to hold for it besides."""
+    columns: list[str] = []
+    for name, (kind, optional) in packing.column_types(row).items():
+        words = [name, _TYPES[kind], "" if optional else "NOT NULL", rules.get(name, "")]
+        columns += [" ".join(filter(None, words))] * (name in names)
+    return ", ".join(columns)
+
+
+def _first(row: type[Any]) -> list[str]:
+    """The columns of the first version; those that came later have a default."""
+    return [name for name in row._fields if name not in row._field_defaults]
+
+
+def _table(
+    name: str, row: type[Any], primary: str, end: str = "", *, later: bool = False, **rules: str
+) -> str:
+    """The statement that makes a table, of the first version or with what came later."""
+    names = row._fields if later else _first(row)
+    columns = _columns(row, names, {"session_no": "REFERENCES sessions", **rules})
+    return f"CREATE TABLE {name} ({columns}, PRIMARY KEY ({primary}){end or ')'}"
+
+
+_NUMBERED: Final = "session_no, number"
+_NO_ROWID: Final = ") WITHOUT ROWID"
 
 TABLES_1: Final = (
     # AUTOINCREMENT, because a number must not come back after `prune`: another process
     # may still remember what it knew under it.
-    """
-    CREATE TABLE sessions (
-        session_no INTEGER PRIMARY KEY AUTOINCREMENT,
-        session_id TEXT NOT NULL UNIQUE,
-        cascade_id TEXT NOT NULL,
-        model TEXT NOT NULL,
-        started REAL NOT NULL,
-        input_json TEXT NOT NULL,
-        cascade_json TEXT NOT NULL
-    )
-    """,
+    "CREATE TABLE sessions (session_no INTEGER PRIMARY KEY AUTOINCREMENT, "
+    + _columns(SessionRow, _first(SessionRow), {"session_id": "UNIQUE"})
+    + ")",
     # One row an append. The digest covers every row of the batch and the digest before
     # it, so that a row changed or removed by other hands is found.
     """
@@ -39,16 +74,7 @@ TABLES_1: Final = (
     ) WITHOUT ROWID
     """,
     # `body` is the canonical JSON whose SHA-256 is the key; NULL: it is the blob of that name.
-    """
-    CREATE TABLE bodies (
-        key TEXT PRIMARY KEY NOT NULL,
-        role TEXT NOT NULL,
-        chars INTEGER NOT NULL,
-        tool_calls INTEGER NOT NULL,
-        preview TEXT,
-        body TEXT
-    )
-    """,
+    f"CREATE TABLE bodies ({_columns(BodyRow, BodyRow._fields, {'key': 'PRIMARY KEY'})})",
     """
     CREATE TABLE body_pictures (
         key TEXT NOT NULL REFERENCES bodies,
@@ -56,61 +82,17 @@ TABLES_1: Final = (
         PRIMARY KEY (key, sha256)
     ) WITHOUT ROWID
     """,
-    """
-    CREATE TABLE log (
-        session_no INTEGER NOT NULL REFERENCES sessions,
-        seq INTEGER NOT NULL,
-        batch INTEGER NOT NULL,
-        trace_id TEXT NOT NULL,
-        parent_id TEXT,
-        timestamp REAL NOT NULL,
-        node_type TEXT NOT NULL CHECK (node_type IN (
-            'system', 'user', 'agent', 'follow_up', 'tool_result', 'validation',
-            'context_injection', 'context_selection', 'decision', 'error')),
-        phase TEXT,
-        turn INTEGER,
-        attempt INTEGER,
-        sounding_index INTEGER,
-        key TEXT REFERENCES bodies,
-        occurrence INTEGER,
-        model TEXT,
-        tokens_in INTEGER,
-        tokens_out INTEGER,
-        tokens_cached INTEGER,
-        cost REAL,
-        duration_ms REAL,
-        full_history_size INTEGER,
-        context_size INTEGER,
-        tokens_saved INTEGER,
-        metadata_json TEXT NOT NULL,
-        keep_pictures INTEGER NOT NULL,
-        PRIMARY KEY (session_no, seq)
-    ) WITHOUT ROWID
-    """,
+    _table(
+        "log", LogRow, "session_no, seq", _NO_ROWID, key="REFERENCES bodies",
+        node_type="CHECK (node_type IN ('system', 'user', 'agent', 'follow_up', 'tool_result', "
+        "'validation', 'context_injection', 'context_selection', 'decision', 'error'))",
+    ),
     "CREATE UNIQUE INDEX log_trace ON log (trace_id, session_no)",
     # The definitions of the tools of a call, once for all calls that sent the same.
     "CREATE TABLE tool_lists (sha256 TEXT PRIMARY KEY NOT NULL, tools_json TEXT NOT NULL)",
     # `window_json` and `bodies_json` hold what is new against call number `base`
     # (packing.py has the form), so that a session does not grow with the square of its calls.
-    """
-    CREATE TABLE calls (
-        session_no INTEGER NOT NULL REFERENCES sessions,
-        number INTEGER NOT NULL,
-        batch INTEGER NOT NULL,
-        trace_id TEXT NOT NULL,
-        model TEXT NOT NULL,
-        request_hash TEXT NOT NULL,
-        sent_tokens INTEGER NOT NULL,
-        full_tokens INTEGER NOT NULL,
-        tools TEXT NOT NULL REFERENCES tool_lists,
-        base INTEGER,
-        entries INTEGER NOT NULL,
-        window_json TEXT NOT NULL,
-        bodies_json TEXT NOT NULL,
-        details_json TEXT NOT NULL,
-        PRIMARY KEY (session_no, number)
-    )
-    """,
+    _table("calls", CallRow, _NUMBERED, tools="REFERENCES tool_lists"),
     # Which bodies a call or an edit brought with it; `prune` asks who still uses them.
     """
     CREATE TABLE made_bodies (
@@ -119,60 +101,21 @@ TABLES_1: Final = (
         PRIMARY KEY (session_no, key)
     ) WITHOUT ROWID
     """,
-    """
-    CREATE TABLE edits (
-        session_no INTEGER NOT NULL REFERENCES sessions,
-        number INTEGER NOT NULL,
-        batch INTEGER NOT NULL,
-        message_id TEXT NOT NULL,
-        kind TEXT NOT NULL CHECK (kind IN ('replace', 'drop')),
-        because TEXT NOT NULL,
-        reason TEXT NOT NULL,
-        replacement TEXT REFERENCES bodies,
-        PRIMARY KEY (session_no, number)
-    )
-    """,
-    """
-    CREATE TABLE state (
-        session_no INTEGER NOT NULL REFERENCES sessions,
-        number INTEGER NOT NULL,
-        batch INTEGER NOT NULL,
-        phase TEXT NOT NULL,
-        key TEXT NOT NULL,
-        value_json TEXT NOT NULL,
-        PRIMARY KEY (session_no, number)
-    )
-    """,
-    """
-    CREATE TABLE outcomes (
-        session_no INTEGER NOT NULL REFERENCES sessions,
-        number INTEGER NOT NULL,
-        batch INTEGER NOT NULL,
-        phase TEXT,
-        status TEXT NOT NULL
-            CHECK (status IN ('completed', 'incomplete', 'failed', 'interrupted')),
-        timestamp REAL NOT NULL,
-        output_trace TEXT,
-        error TEXT,
-        hidden INTEGER NOT NULL,
-        details_json TEXT NOT NULL,
-        PRIMARY KEY (session_no, number)
-    )
-    """,
+    _table(
+        "edits", EditRow, _NUMBERED,
+        kind="CHECK (kind IN ('replace', 'drop'))", replacement="REFERENCES bodies",
+    ),
+    _table("state", StateRow, _NUMBERED),
+    _table(
+        "outcomes", OutcomeRow, _NUMBERED,
+        status="CHECK (status IN ('completed', 'incomplete', 'failed', 'interrupted'))",
+    ),
     # Visible names: of the pictures a phase made, and of results that a window shortened.
     # Names are paths under the store's folder, with `/` between their parts.
-    """
-    CREATE TABLE images (
-        session_no INTEGER NOT NULL REFERENCES sessions,
-        phase TEXT NOT NULL,
-        number INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        sha256 TEXT NOT NULL,
-        name TEXT NOT NULL,
-        PRIMARY KEY (session_no, phase, number),
-        FOREIGN KEY (session_no, seq) REFERENCES log
-    ) WITHOUT ROWID
-    """,
+    _table(
+        "images", ImageRow, "session_no, phase, number",
+        f", FOREIGN KEY (session_no, seq) REFERENCES log{_NO_ROWID}",
+    ),
     """
     CREATE TABLE tool_results (
         session_no INTEGER NOT NULL REFERENCES sessions,
@@ -182,7 +125,7 @@ TABLES_1: Final = (
         PRIMARY KEY (session_no, ref)
     ) WITHOUT ROWID
     """,
-)
+)  # fmt: skip
 
 
 def iso(seconds: str) -> str:
@@ -310,30 +253,16 @@ VIEWS_2: Final = (
 
 # ---- the third version: why a phase or session is incomplete, and the status `waiting` ---------
 
-COLUMNS_2: Final = (
-    "session_no, number, batch, phase, status, timestamp, output_trace, error, hidden, details_json"
-)
+COLUMNS_2: Final = ", ".join(_first(OutcomeRow))
 
 DROPPED_3: Final = ("DROP VIEW lineage", "DROP VIEW session_list")
 
-OUTCOMES_3: Final = """
-    CREATE TABLE outcomes (
-        session_no INTEGER NOT NULL REFERENCES sessions,
-        number INTEGER NOT NULL,
-        batch INTEGER NOT NULL,
-        phase TEXT,
-        status TEXT NOT NULL
-            CHECK (status IN ('completed', 'incomplete', 'failed', 'interrupted', 'waiting')),
-        timestamp REAL NOT NULL,
-        output_trace TEXT,
-        error TEXT,
-        hidden INTEGER NOT NULL,
-        details_json TEXT NOT NULL,
-        reason TEXT CHECK (reason IS NULL OR status = 'incomplete' AND reason IN (
-            'turns', 'length', 'empty', 'refusal', 'filter', 'money', 'tokens', 'time')),
-        PRIMARY KEY (session_no, number)
-    )
-"""
+OUTCOMES_3: Final = _table(
+    "outcomes", OutcomeRow, _NUMBERED, later=True,
+    status="CHECK (status IN ('completed', 'incomplete', 'failed', 'interrupted', 'waiting'))",
+    reason="CHECK (reason IS NULL OR status = 'incomplete' AND reason IN ("
+    "'turns', 'length', 'empty', 'refusal', 'filter', 'money', 'tokens', 'time'))",
+)  # fmt: skip
 
 VIEWS_3: Final = (
     VIEWS_1[3].replace("o.error\n", "o.error, o.reason\n"),
@@ -343,9 +272,10 @@ VIEWS_3: Final = (
 # ---- the fourth version: sessions under another ------------------------------
 
 COLUMNS_4: Final = (
-    "ALTER TABLE sessions ADD COLUMN parent_id TEXT",
-    "ALTER TABLE sessions ADD COLUMN parent_phase TEXT",
-    "ALTER TABLE sessions ADD COLUMN sounding_index INTEGER",
+    *(
+        f"ALTER TABLE sessions ADD COLUMN {column}"
+        for column in _columns(SessionRow, SessionRow._field_defaults, {}).split(", ")
+    ),
     "CREATE INDEX sessions_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL",
     "DROP VIEW session_list",
 )

@@ -28,8 +28,7 @@ from windlass.errors import StoreError, UsageError
 from windlass.history import packing
 from windlass.history._base_store import BaseStore, reference_taken
 from windlass.history._blobs import Blobs
-from windlass.history._numbering import BodyRow, Numbered, Prepared
-from windlass.history._session import outcome_of
+from windlass.history._numbering import Numbered, Prepared
 from windlass.history._session_locks import Held
 from windlass.history.base import (
     BANK,
@@ -40,7 +39,7 @@ from windlass.history.base import (
     SessionInfo,
 )
 from windlass.history.bodies_at_once import FILE
-from windlass.history.packing import OutcomeRow, SessionRow
+from windlass.history.packing import BodyRow, OutcomeRow, SessionRow
 from windlass.history.sqlite._connect import (
     Synchronous,
     check_writable,
@@ -393,7 +392,10 @@ class SqliteStore(BaseStore[SqliteSession]):
                 """,
                 {"bank": BANK, "sessions": sessions},
             ).fetchall()
-        return [None if values[0] is None else outcome_of(OutcomeRow(*values)) for values in stored]
+        return [
+            None if values[0] is None else packing.read_outcome(OutcomeRow(*values))
+            for values in stored
+        ]
 
     def _listed(
         self, which: SessionFilter, held: Held, limit: int | None, offset: int
