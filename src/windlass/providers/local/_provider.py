@@ -58,8 +58,8 @@ def weights() -> Path:
 
 
 @cache
-def _counter(path: Path) -> LocalCounter:
-    return LocalCounter(Vocabulary(path))
+def _vocabulary(path: Path) -> Vocabulary:
+    return Vocabulary(path)
 
 
 class LocalProvider:
@@ -86,7 +86,7 @@ class LocalProvider:
             self._info = ModelInfo(
                 name=f"local/{MODEL}",
                 window=WINDOW,
-                counter=_counter(weights()),
+                counter=LocalCounter(_vocabulary(weights())),
                 sees_pictures=False,
                 system_anywhere=True,
                 max_output_tokens=512,
@@ -105,7 +105,8 @@ class LocalProvider:
         Raises UsageError (unknown model), ContextTooLong, BadRequest, ProviderError.
         """
         info = self.model(request.model)
-        job = _Job(request, _counter(weights()))
+        assert isinstance(info.counter, LocalCounter), "see `model`"
+        job = _Job(request, info.counter)
         self._worker.put(job)
         try:
             while True:
