@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -83,7 +84,7 @@ class TestCard:
     @pytest.mark.req("AC-11", "AC-12", "AC-13", "AC-15", "AC-16", "AC-17", "AC-18")
     def test_has_the_columns_of_the_document(self) -> None:
         message = user("The parser in src/parse.py fails on dates.")
-        card = card_of(item(message), 14, callout="the cause")
+        card = replace(card_of(item(message), 14), callout="the cause")
         assert (card.id, card.content_hash) == ("m1", message.content_hash)
         assert card.summary == message.text
         assert card.keywords[0] == "src/parse.py"

@@ -8,7 +8,7 @@ import pytest
 import windlass.selection.wordllama
 from tests.selection.talks import Meanings
 from windlass.errors import UsageError
-from windlass.selection.threshold import Threshold, read_threshold
+from windlass.selection.options import Threshold, read_threshold
 from windlass.selection.vectors import embed_texts, unrelated_cosine
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
 

@@ -18,7 +18,7 @@ import pytest
 from windlass.errors import ToolError
 from windlass.messages import ToolCall
 from windlass.tools.base import ToolContext
-from windlass.tools.data.sql import ask, run_sql
+from windlass.tools.data.sql import ask_for_rows, run_sql
 from windlass.tools.registry import builtin
 from windlass.tools.runner import run_tool
 
@@ -166,8 +166,9 @@ class TestSafety:
 
     def test_an_endless_query_is_interrupted(self, context: ToolContext) -> None:
         start = time.monotonic()
+        endless = "SELECT count(*) FROM range(10000000) a, range(10000000) b"
         with pytest.raises(ToolError, match=r"stopped after 0.3 s"):
-            ask(context, "SELECT count(*) FROM range(10000000) a, range(10000000) b", seconds=0.3)
+            ask_for_rows(context, endless, 100, seconds=0.3)
         assert time.monotonic() - start < 10
 
 

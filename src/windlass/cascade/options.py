@@ -38,8 +38,8 @@ from windlass.selection.options import (
     RECENCY_WEIGHT,
     SIMILARITY_THRESHOLD,
     Strategy,
+    read_threshold,
 )
-from windlass.selection.threshold import read_threshold
 from windlass.window.options import BLOCKS, Option, Policy, groups_of, options_of, plain
 from windlass.window.policies import shared as policies
 from windlass.window.policies.free_moments import FreeMomentsOptions

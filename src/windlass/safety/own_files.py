@@ -202,12 +202,11 @@ def replace(
     temporary = temporary_beside(path)
     handle = open_new(temporary, 0o666 if mode is None else mode)
     try:
-        try:
-            _write(handle, pieces)
+        with os.fdopen(handle, "wb", _AT_ONCE) as file:
+            file.writelines(pieces)
             if durable:
+                file.flush()
                 os.fsync(handle)
-        finally:
-            os.close(handle)
         if mode is None and path.exists() and not path.is_symlink():
             temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         temporary.replace(path)
@@ -215,19 +214,3 @@ def replace(
         temporary.unlink(missing_ok=True)
     if durable:
         sync_folder(path.parent)
-
-
-def _write(handle: int, pieces: Iterable[bytes]) -> None:
-    gathered = bytearray()
-    for piece in pieces:
-        gathered += piece
-        if len(gathered) >= _AT_ONCE:
-            _write_all(handle, gathered)
-            gathered = bytearray()
-    _write_all(handle, gathered)
-
-
-def _write_all(handle: int, data: bytearray) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(handle, rest) :]

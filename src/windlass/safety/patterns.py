@@ -32,15 +32,8 @@ _ASCII: Final = int(re.ASCII)
 _TOP: Final = 0x10FFFF
 _HALVES: Final = range(0xD800, 0xE000)
 """Halves of characters outside the first plane, which no encoding of text has by themselves."""
-_SPACES: Final = (
-    (0x09, 0x0D), (0x1C, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A),
-    (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000),
-)  # fmt: skip
-_ASCII_RANGES: Final = {
-    "WORD": ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
-    "DIGIT": ((0x30, 0x39),),
-    "SPACE": ((0x09, 0x0D), (0x20, 0x20)),
-}
+_LAST_SPACE: Final = 0x3000
+_ESCAPES: Final = {"WORD": r"\w+", "DIGIT": r"\d+", "SPACE": r"\s+"}
 _CLASSES: Final = {"WORD": r"\p{L}\p{N}_", "DIGIT": r"\p{Nd}"}
 
 _LACKING: Final = {
@@ -309,18 +302,10 @@ def _written(ranges: _Ranges) -> str:
 @cache
 def _ranges(category: str, *, ascii_only: bool) -> _Ranges:
     """The characters of a category as Python's `re` has it."""
-    if ascii_only or category == "SPACE":
-        return _ASCII_RANGES[category] if ascii_only else _SPACES
-    belongs = str.isdecimal if category == "DIGIT" else str.isalnum
-    found: list[tuple[int, int]] = [(0x5F, 0x5F)] if category == "WORD" else []
-    start: int | None = None
-    for code in range(_TOP + 2):
-        if code <= _TOP and belongs(chr(code)):
-            start = code if start is None else start
-        elif start is not None:
-            found.append((start, code - 1))
-            start = None
-    return found
+    last = 0x7F if ascii_only else _LAST_SPACE if category == "SPACE" else _TOP
+    text = "".join(map(chr, range(last + 1)))
+    runs = re.finditer(_ESCAPES[category], text, re.ASCII if ascii_only else 0)
+    return [(run.start(), run.end() - 1) for run in runs]
 
 
 def _complement(ranges: _Ranges) -> list[tuple[int, int]]:

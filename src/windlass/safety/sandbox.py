@@ -254,7 +254,7 @@ class _Counted(NodeTransformer):
         return [*([nodes.ExprStmt(length, lineno=output.lineno)] if own else []), output]
 
 
-def _filtered(name: str, value: nodes.Expr) -> nodes.Filter:
+def _filtered(name: str, value: Any) -> nodes.Filter:
     return nodes.Filter(value, name, [], [], None, None, lineno=value.lineno)
 
 

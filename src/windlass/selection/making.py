@@ -51,8 +51,6 @@ def card_of(
     tokens: int,
     *,
     tool: str | None = None,
-    is_anchor: bool = False,
-    callout: str | None = None,
     chars: int = SUMMARY_CHARS,
 ) -> Card:
     """The card of an occurrence, by rule alone. `tool` is the tool whose result it is.
@@ -74,8 +72,6 @@ def card_of(
         role=message.role,
         phase=item.phase,
         turn=item.turn,
-        is_anchor=is_anchor,
-        callout=callout,
     )
 
 

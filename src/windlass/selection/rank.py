@@ -375,24 +375,9 @@ def fill_budget(
 
 
 def best_first(scores: Scores, least: float = 0.0) -> Iterator[int]:
-    """The places of scores above `least`, highest first; of equal ones the later first.
-
-    Sorted in growing portions: a budget is filled long before all are asked for.
-    """
-    count = len(scores)
+    """Order the places of scores above `least`, highest first; of equal ones the later first."""
     flipped = scores[::-1]
-    done, portion = 0, 512
-    while done < count:
-        upto = min(count, done + portion)
-        if upto < count:
-            cut = np.partition(flipped, count - upto)[count - upto]
-            # All that equal the cut belong to this portion, or ties would be broken by chance.
-            places = np.flatnonzero(flipped >= cut)
-        else:
-            places = np.arange(count)
-        order = places[np.argsort(-flipped[places], kind="stable")]
-        for place in order[done:].tolist():
-            if flipped[place] <= least:
-                return
-            yield count - 1 - place
-        done, portion = len(order), portion * 4
+    for place in np.argsort(-flipped, kind="stable").tolist():
+        if flipped[place] <= least:
+            return
+        yield len(scores) - 1 - place

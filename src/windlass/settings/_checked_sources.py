@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from windlass.declared import Model
-from windlass.errors import FileError, Mistake, UsageError
-from windlass.settings._wrong_values import sentence_about
-from windlass.settings.fields import SettingFields
+from windlass.declared import PRIVATE, SENTENCE, Model
+from windlass.errors import FileError, Mistake, UsageError, did_you_mean
+from windlass.settings.fields import SERVER_VALUES, SettingFields, tables_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class SettingValue:
 
 _TOLD: Final = 50
 """Mistakes of a source that are told one by one."""
+_LONGEST: Final = 200
+"""Characters of a name or a value that are repeated."""
 
 Layer: TypeAlias = Mapping[str, SettingValue]
 
@@ -73,7 +76,7 @@ def _mistakes(invalid: ValidationError, place: Place) -> list[Mistake]:
         keys = tuple(key for key in error["loc"] if isinstance(key, str))
         wrong.append((place(keys), keys, error))
     wrong.sort(key=lambda each: each[0][1] or 0)
-    told = [Mistake(*where, sentence_about(error, keys)) for where, keys, error in wrong[:_TOLD]]
+    told = [Mistake(*where, _sentence_about(error, keys)) for where, keys, error in wrong[:_TOLD]]
     if more := wrong[_TOLD:]:
         told.append(Mistake(*more[0][0], f"{len(more):,} more mistakes from here on"))
     return list(dict.fromkeys(told))
@@ -91,3 +94,41 @@ def merged(far: Layer, near: Layer) -> dict[str, SettingValue]:
             table = before.model_copy(update=after.model_dump(exclude_unset=True))
             both[name] = replace(near[name], value=table, origin=origin)
     return both
+
+
+def _sentence_about(error: ErrorDetails, keys: tuple[str, ...]) -> str:
+    """What is wrong with the value at `keys`, in one sentence that leaves out its place."""
+    kind, expected, private = error["type"], error["msg"], error["type"] == PRIVATE
+    if keys[-1] == "[key]":  # what is wrong is the key itself
+        keys = keys[:-1]
+    name = _short(".".join(key if re.fullmatch(r"[\w-]+", key) else f'"{key}"' for key in keys))
+    match kind:
+        case "extra_forbidden":
+            return f"unknown setting '{name}'; {did_you_mean(keys[-1], _siblings(keys))}"
+        case "missing":
+            table = name.rpartition(".")[0]
+            return f"{table} must say input and output, in US dollars per million tokens"
+        case _ if kind == SENTENCE:
+            return f"{name}: {expected}"
+        case _ if keys[0] == "mcp_servers" and len(keys) > 1:
+            private = True
+            expected = f"a table [{name}]" if kind == "model_type" else SERVER_VALUES[keys[2]]
+        case "dict_type":
+            expected = "tables in windlass.toml"
+        case "model_type":
+            expected = f"a table [{name}]"
+    return f"{name} must be {expected}" + (
+        "" if private else f", not {_short(repr(error['input']))}"
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _siblings(keys: tuple[str, ...]) -> list[str]:
+    """The names that may stand where `keys` stands."""
+    table: type[Model] = SettingFields
+    if len(keys) > 1:
+        table = next(tables_in(SettingFields.model_fields[keys[0]].annotation))
+    return list(table.model_fields)

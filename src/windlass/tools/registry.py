@@ -48,8 +48,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class _Mark:
     name: str | None = None
     timeout_s: float | None = None
-    reads: Sequence[str] = ()
-    writes: Sequence[str] = ()
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
     effects: Effects = "external"
 
 

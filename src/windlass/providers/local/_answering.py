@@ -18,9 +18,8 @@ from typing import Any, Final, TypeAlias
 from windlass.errors import BadRequest, ProviderError, did_you_mean
 from windlass.messages import ToolSpec
 from windlass.providers.local._grammar import OPEN, call_grammar, json_grammar, read_call
-from windlass.providers.local._prompt import prompt_ids
+from windlass.providers.local._prompt import LocalCounter
 from windlass.providers.local._runtime import WINDOW, Completion, LocalEngine, too_long
-from windlass.providers.local._vocabulary import Vocabulary
 from windlass.safety.foreign import parse_json
 from windlass.safety.patterns import BadPattern
 from windlass.safety.schemas import validator_for
@@ -65,13 +64,14 @@ class Answering:
     def __init__(
         self,
         engine: LocalEngine,
-        vocabulary: Vocabulary,
+        counter: LocalCounter,
         request: Request,
         stop: threading.Event,
         on_text: Callable[[str], None],
     ) -> None:
         self._engine = engine
-        self._vocabulary = vocabulary
+        self._counter = counter
+        self._vocabulary = counter.vocabulary
         self._request = request
         self._stop = stop
         self._on_text = on_text
@@ -84,7 +84,7 @@ class Answering:
         or a schema that makes no sense; ProviderError when no try holds.
         """
         tools = callable_tools(self._request)
-        ids = prompt_ids(self._vocabulary, self._request.messages, self._request.tools)
+        ids = self._counter.prompt(self._request.messages, self._request.tools)
         if len(ids) >= WINDOW:
             raise too_long(len(ids))
         if self._request.output_schema is not None:

@@ -42,17 +42,6 @@ class Turn:
     body: str
 
 
-def turns(messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> list[Turn]:
-    """The turns of a request, in order."""
-    head = list(takewhile(lambda message: message.is_system, messages))
-    rest = messages[len(head) :]
-    return [
-        *map(message_turn, head),
-        *([tools_turn(tools)] if tools else []),
-        *map(message_turn, rest),
-    ]
-
-
 def tools_turn(tools: Sequence[ToolSpec]) -> Turn:
     """The definitions of `tools`, one canonical JSON object a line."""
     lines = (
@@ -82,20 +71,6 @@ def call_text(call: ToolCall) -> str:
     return f"{OPEN}{call_head(call.name)}{call.arguments}}}{CLOSE}"
 
 
-def readable(messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> str:
-    """The prompt as text, for people and tests; what is sent are the ids of `prompt_ids`."""
-    text = "".join(f"{_START}{turn.role}\n{turn.body}{_END}\n" for turn in turns(messages, tools))
-    return f"{text}{_START}assistant\n"
-
-
-def prompt_ids(
-    vocabulary: Vocabulary, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
-) -> list[int]:
-    """The prompt of a request as token ids, up to where the answer begins."""
-    ids = [token for turn in turns(messages, tools) for token in _ids(vocabulary, turn)]
-    return [*ids, vocabulary.special(_START), *vocabulary.encode("assistant\n")]
-
-
 def _ids(vocabulary: Vocabulary, turn: Turn) -> Iterable[int]:
     yield vocabulary.special(_START)
     yield from vocabulary.encode(f"{turn.role}\n")
@@ -113,16 +88,16 @@ class LocalCounter:
     exact = True
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
         self._messages: dict[str, list[int]] = {}
         self._tools: tuple[tuple[ToolSpec, ...], list[int]] = (), []
-        self._open = prompt_ids(vocabulary, ())
+        self._open = [vocabulary.special(_START), *vocabulary.encode("assistant\n")]
         self.opening = len(self._open)
         """Tokens that open the answer, once a request: 3."""
 
     def text(self, text: str) -> int:
         """Tokens of a bare text."""
-        return self._vocabulary.count(text)
+        return self.vocabulary.count(text)
 
     def message(self, message: Message) -> int:
         """Tokens a message adds to a request, its frame included."""
@@ -133,7 +108,7 @@ class LocalCounter:
         return len(self._ids_of_tools(tools))
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[int]:
-        """The prompt of a request, as `prompt_ids`; each message is split once."""
+        """The prompt of a request, up to where the answer begins; each message is split once."""
         head = sum(1 for _ in takewhile(lambda message: message.is_system, messages))
         turns_of = [self._ids_of(message) for message in messages]
         turns_of.insert(head, self._ids_of_tools(tools))
@@ -146,12 +121,13 @@ class LocalCounter:
     def _ids_of(self, message: Message) -> list[int]:
         ids = self._messages.get(message.key)
         if ids is None:
-            ids = self._messages[message.key] = [*_ids(self._vocabulary, message_turn(message))]
+            ids = self._messages[message.key] = [*_ids(self.vocabulary, message_turn(message))]
         return ids
 
     def _ids_of_tools(self, tools: Sequence[ToolSpec]) -> list[int]:
         if not tools:
             return []
-        if self._tools[0] != tuple(tools):
-            self._tools = tuple(tools), [*_ids(self._vocabulary, tools_turn(tools))]
-        return self._tools[1]
+        held = self._tools  # another thread may replace it
+        if held[0] != tuple(tools):
+            held = self._tools = tuple(tools), [*_ids(self.vocabulary, tools_turn(tools))]
+        return held[1]

@@ -105,7 +105,8 @@ class LocalProvider:
         Raises UsageError (unknown model), ContextTooLong, BadRequest, ProviderError.
         """
         info = self.model(request.model)
-        job = _Job(request, _vocabulary(weights()))
+        assert isinstance(info.counter, LocalCounter), "see `model`"
+        job = _Job(request, info.counter)
         self._worker.put(job)
         try:
             while True:
@@ -158,16 +159,16 @@ class _Job:
     `stop` is set when nobody waits for it any more.
     """
 
-    def __init__(self, request: Request, vocabulary: Vocabulary) -> None:
+    def __init__(self, request: Request, counter: LocalCounter) -> None:
         self.stop = threading.Event()
         self.items: asyncio.Queue[_Item] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._request = request
-        self._vocabulary = vocabulary
+        self._counter = counter
 
     def run(self, engine: LocalEngine) -> None:
         """Generate, and hand the outcome to whoever waits. Never raises."""
-        answering = Answering(engine, self._vocabulary, self._request, self.stop, self.post)
+        answering = Answering(engine, self._counter, self._request, self.stop, self.post)
         outcome: _Item
         try:
             outcome = answering.answer()

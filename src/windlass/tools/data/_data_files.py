@@ -149,21 +149,16 @@ def _pick(context: ToolContext, file: str, tables: Sequence[DataSource]) -> Data
     raise ToolError(f"{file!r} names no table, or several; {known_tables(tables)}")
 
 
-class LockedConnection(NamedTuple):
-    """A locked connection, and for each source that could not be read its reason."""
-
-    connection: DuckDBPyConnection
-    unreadable: list[str]
-
-
 @contextmanager
 def connect(
     tables: Sequence[DataSource],
     needed: Sequence[DataSource],
     text: str,
     cancellation: Cancellation,
-) -> Iterator[LockedConnection]:
+) -> Iterator[tuple[DuckDBPyConnection, list[str]]]:
     """A DuckDB connection that holds the `needed` sources and can reach nothing else.
+
+    With it comes for each source that could not be read its reason.
 
     Sources have their names as views, and their paths where `text` spells them. Files
     of `tables` may also be named by absolute path. What it does is interrupted by `cancellation`.
@@ -195,7 +190,7 @@ def connect(
         connection.execute(f"SET allowed_paths = [{allowed}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        yield LockedConnection(connection, unreadable)
+        yield connection, unreadable
 
 
 def _add(
@@ -226,12 +221,6 @@ def quoted(name: str) -> str:
 def first_line(problem: BaseException) -> str:
     """The first line of an error's text; DuckDB adds a picture of the query below it."""
     return str(problem).strip().partition("\n")[0]
-
-
-def errors() -> type[Exception]:
-    """What DuckDB raises."""
-    kind: type[Exception] = load_duckdb().Error
-    return kind
 
 
 def load_duckdb() -> Any:

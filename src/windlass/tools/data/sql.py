@@ -45,7 +45,7 @@ def run_sql(context: ToolContext, query: str, max_rows: int = 100) -> str:
         query: One SELECT, WITH, DESCRIBE, SUMMARIZE or SHOW TABLES statement.
         max_rows: How many rows of the answer to show, at most 1000.
     """
-    return ask(context, query, max_rows)
+    return table_text(*ask_for_rows(context, query, min(max(max_rows, 0), _MAX_ROWS)))
 
 
 def query_rows(context: ToolContext, query: str) -> dict[str, Any]:
@@ -60,15 +60,13 @@ def query_rows(context: ToolContext, query: str) -> dict[str, Any]:
     return {"columns": columns, "rows": objects, "row_count": total}
 
 
-def ask(context: ToolContext, query: str, max_rows: int = 100, seconds: float = QUERY_S) -> str:
-    """The answer to `query` as a compact table; interrupted after `seconds`."""
-    return table_text(*ask_for_rows(context, query, min(max(max_rows, 0), _MAX_ROWS), seconds))
-
-
 def ask_for_rows(
     context: ToolContext, query: str, max_rows: int, seconds: float = QUERY_S
 ) -> tuple[list[str], list[tuple[Any, ...]], int]:
-    """The columns of the answer to `query`, its first rows, and how many there are of them."""
+    """The columns of the answer to `query`, its first rows, and how many there are of them.
+
+    It is interrupted after `seconds`.
+    """
     tables = data.sources(context)
     needed = [each for each in tables if _CATALOGUE.search(query) or _is_named(each, query)]
     cancellation = context.cancellation
@@ -80,12 +78,12 @@ def ask_for_rows(
             try:
                 text = _checked(connection, query)
                 return _answer(connection, text, max_rows, cancellation)
-            except data.errors() as problem:
+            except data.load_duckdb().Error as problem:
                 reasons = "; ".join(
                     [data.first_line(problem), *unreadable, data.known_tables(tables)]
                 )
                 raise ToolError(reasons) from problem
-    except (data.errors(), ToolError) as problem:
+    except (data.load_duckdb().Error, ToolError) as problem:
         if cancellation.cancelled:
             raise ToolError(
                 f"the query was stopped after {seconds:g} s: ask for less, or filter first"
@@ -107,7 +105,7 @@ def _checked(connection: DuckDBPyConnection, query: str) -> str:
     """The one statement of `query`, which only reads."""
     try:
         statements = connection.extract_statements(query)
-    except data.errors() as problem:
+    except data.load_duckdb().Error as problem:
         raise ToolError(data.first_line(problem)) from problem
     if len(statements) != 1:
         raise ToolError(f"expected one SQL statement, not {len(statements)}")
