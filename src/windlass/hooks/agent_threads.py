@@ -18,10 +18,10 @@ from windlass.caching.rates import prices_of
 from windlass.context.context import Context
 from windlass.context.window import Chat
 from windlass.hooks._earlier import EarlierResults
-from windlass.hooks._tail import Said, Tail
-from windlass.hooks.agent_events import AgentPlace, ToolEvent
+from windlass.hooks._tail import Tail
+from windlass.hooks.agent_events import AgentPlace, SeenCall, ToolEvent
 from windlass.messages import Message, Text, user
-from windlass.safety.redaction import redacted_json, redacted_text
+from windlass.safety.redaction import redacted_text
 from windlass.text.tokens import FamilyCounter
 from windlass.window.entries import Because, Replace
 from windlass.window.options import Policy
@@ -68,8 +68,8 @@ class AgentThread:
     tail: Tail | None = None
     earlier: EarlierResults | None = None
     redact: bool = False
-    read_history: Callable[[], list[Said]] | None = None
-    _history: list[Said] | None = None
+    read_history: Callable[[], list[SeenCall]] | None = None
+    _history: list[SeenCall] | None = None
     """What the model saw, in order, where there is no transcript (None: not read yet)."""
     _context: Context | None = None
     _met: set[str] = field(default_factory=set[str])
@@ -104,25 +104,25 @@ class AgentThread:
         if ident in self._met:  # told twice: what was shown of it must not refer to itself
             return None
         before = "" if self.tail is None else self.tail.before(ident)
-        said = Said("", ident, event.tool, event.arguments, before, event.text or "")
-        self._append(context, said)
+        seen = SeenCall(ident, event.tool, event.arguments, event.text or "", before)
+        self._append(context, seen)
         window = context.window()
         shown, entry = window.next_call.entries[-1], window.entries[-1]
         text = shown.message.text
         saves = entry.action == "replaced" and event.shown_chars - len(text) >= _LEAST_SAVED
         # Half a character is mended when it is taken in, and would not come back as it was.
-        is_kept = shown.item.message.text == said.result
-        is_taken = saves and is_kept and (event.fits is None or event.fits(text, said.result))
+        is_kept = shown.item.message.text == seen.result
+        is_short = saves and is_kept and (event.fits is None or event.fits(text, seen.result))
         if self.tail is None:
-            self._seen().append(replace(said, result=text) if is_taken else said)
-        if is_taken:
+            self._seen().append(replace(seen, result=text) if is_short else seen)
+        if is_short:
             self._waiting = f"of {ident}"
         else:
             context.pin(f"of {ident}")
             # What the context believes to be shown is not what the agent shows.
-            self._is_stale = entry.action == "replaced" or event.shown_chars < len(said.result)
+            self._is_stale = entry.action == "replaced" or event.shown_chars < len(seen.result)
             return None
-        share = min(1.0, event.shown_chars / max(1, len(said.result)))
+        share = min(1.0, event.shown_chars / max(1, len(seen.result)))
         return ShortForm(
             text,
             shown.item.message,
@@ -143,49 +143,51 @@ class AgentThread:
             self._context = Context(
                 model, self.policy, way_back=self.way_back, prices=_prices(model)
             )
-        words = 0
         in_view = [*(tail.in_view() if tail is not None else self._seen())]
+        calls = [one.call_id for one in in_view if isinstance(one, SeenCall)]
         if self.earlier is not None:
-            new = (said.call_id for said in in_view if said.call_id not in self._met)
-            self.earlier.look_for(one for one in new if one and one != call_id)
-        for said in in_view:
-            words += bool(said.words)
-            is_other = said.call_id not in self._met and said.call_id != call_id
-            if words > self._words if said.words else is_other:
-                self._append(self._context, said, as_it_is=True)
+            self.earlier.look_for(one for one in calls if one not in (*self._met, call_id))
+        words = 0
+        for one in in_view:
+            words += isinstance(one, str)
+            if isinstance(one, str):
+                is_new = words > self._words
+            else:
+                is_new = one.call_id not in self._met and one.call_id != call_id
+            if is_new:
+                self._append(self._context, one, as_it_is=True)
         self._words = words
         return self._context
 
-    def _seen(self) -> list[Said]:
+    def _seen(self) -> list[SeenCall]:
         """What the model saw, where there is no transcript."""
         if self._history is None:
             self._history = [] if self.read_history is None else self.read_history()
         return self._history
 
-    def _append(self, context: Context, said: Said, *, as_it_is: bool = False) -> None:
+    def _append(self, context: Context, seen: str | SeenCall, *, as_it_is: bool = False) -> None:
         """Append words, or a call with its result; `as_it_is`: the result was shown so before."""
-        original = None if self.earlier is None or not as_it_is else self.earlier.original(said)
-        if self.redact:
-            said = _redacted(said)
-        if said.words:
+        if isinstance(seen, str):
             if self._waiting is not None:
                 self._append_answer(context, {"role": "assistant", "content": _ANSWER})
-            context.append({"role": "user", "content": said.words})
+            words = redacted_text(seen) if self.redact else seen
+            context.append({"role": "user", "content": words})
             return
-        ident = said.call_id
+        original = None if self.earlier is None or not as_it_is else self.earlier.original(seen)
+        ident, seen = seen.call_id, seen.redacted() if self.redact else seen
         self._met.add(ident)
-        call = {"name": said.tool or "tool", "arguments": json.dumps(dict(said.arguments))}
+        call = {"name": seen.tool or "tool", "arguments": json.dumps(dict(seen.arguments))}
         calls = [{"id": ident, "type": "function", "function": call}]
-        answer = {"role": "assistant", "content": said.before or None, "tool_calls": calls}
+        answer = {"role": "assistant", "content": seen.before or None, "tool_calls": calls}
         self._append_answer(context, answer)
-        result = said.result if original is None else original[0]
+        result = seen.result if original is None else original[0]
         if self.redact:
             result = redacted_text(result)
         name = f"of {ident}"
         context.append({"role": "tool", "tool_call_id": ident, "content": result, "id": name})
         if original is not None:
             (*_, item) = context.conversation.items
-            shown, because = item.message.with_parts(Text(said.result)), original[1]
+            shown, because = item.message.with_parts(Text(seen.result)), original[1]
             context.conversation.settle(Replace(name, shown, cast("Because", because), _SEEN))
         if as_it_is:
             context.pin(name)
@@ -204,17 +206,6 @@ def _sources(context: Context, text: str, own: Message) -> Iterator[Message]:
     for item in context.conversation.items if refs else ():
         if reference(item.message) in refs:
             yield item.message
-
-
-def _redacted(said: Said) -> Said:
-    """The same without credentials, whoever said it."""
-    return replace(
-        said,
-        words=redacted_text(said.words),
-        arguments=redacted_json(dict(said.arguments)),
-        before=redacted_text(said.before),
-        result=redacted_text(said.result),
-    )
 
 
 def _prices(model: str | None) -> Prices | None:

@@ -22,18 +22,22 @@ from typing import Final
 from windlass.caching.rates import Override, override
 from windlass.errors import UsageError, WindlassError
 from windlass.hooks._earlier import EarlierResults
-from windlass.hooks._tail import Said, Tail
-from windlass.hooks.agent_events import AgentPlace, SessionEvent, ToolEvent, is_recall
+from windlass.hooks._tail import Tail
+from windlass.hooks.agent_events import (
+    AgentPlace,
+    SeenCall,
+    SessionEvent,
+    ToolEvent,
+    is_recall,
+)
 from windlass.hooks.agent_threads import AgentThread, ShortForm
 from windlass.hooks.agents import AGENTS, adapter_of
-from windlass.hooks.hook_journal import HookJournal, HookLine, Outcome, SeenCall
+from windlass.hooks.delivery import text_hash
+from windlass.hooks.hook_journal import HookJournal, HookLine, Outcome
 from windlass.hooks.options import HookOptions, read_options
 from windlass.hooks.project_stores import usual_store
-from windlass.hooks.taken import text_hash
-from windlass.messages import ToolCall
 from windlass.safety.redaction import redacted_json, redacted_text
 from windlass.settings.settings import Settings
-from windlass.window.kinds import arguments_of
 from windlass.window.options import Policy
 
 RECALLED: Final = "recall"
@@ -297,7 +301,7 @@ class HookHandler:
             tail,
             EarlierResults(journal, place.agent, place.session, place.transcript),
             redact=options.redact,
-            read_history=partial(_history, journal, place),
+            read_history=partial(journal.calls_in_view, place.agent, place.session, place.thread),
         )
         return _Conversation(thread, settings.prices)
 
@@ -333,41 +337,14 @@ def _redacted(event: ToolEvent) -> ToolEvent:
         arguments=redacted_json(dict(event.arguments)),
         text=text,
         shown_chars=min(event.shown_chars, len(text or "")),
-        earlier=tuple(
-            replace(
-                one,
-                call_id=redacted_text(one.call_id),
-                arguments=redacted_json(dict(one.arguments)),
-                text=redacted_text(one.text),
-            )
-            for one in event.earlier
-        ),
+        earlier=tuple(one.redacted() for one in event.earlier),
     )
 
 
 def _earlier_calls(event: ToolEvent, line: HookLine) -> list[SeenCall]:
     """What the agent tells of the time before, as it is noted."""
-    time, thread, model = line.time, line.thread, event.place.model or ""
-    return [
-        SeenCall(
-            time, thread, model, one.call_id, one.tool, json.dumps(dict(one.arguments)), one.text
-        )
-        for one in event.earlier
-    ]
-
-
-def _history(journal: HookJournal, place: AgentPlace) -> list[Said]:
-    """What a model saw before, by the journal."""
-    calls = journal.calls_in_view(place.agent, place.session, place.thread)
-    return [
-        Said(
-            call_id=call.call_id or f"call {number}",
-            tool=call.tool,
-            arguments=arguments_of(ToolCall(call.call_id, call.tool, call.arguments)),
-            result=call.result,
-        )
-        for number, call in enumerate(calls)
-    ]
+    model = event.place.model or ""
+    return [replace(one, time=line.time, thread=line.thread, model=model) for one in event.earlier]
 
 
 def _left_alone(event: ToolEvent, options: HookOptions) -> tuple[Outcome, str] | None:
@@ -387,8 +364,15 @@ def _note_call(journal: HookJournal, event: ToolEvent, line: HookLine, result: s
     """Note a call with what its model sees, where the agent keeps no transcript."""
     place = event.place
     if place.transcript is None and result is not None:
-        given, model = json.dumps(dict(event.arguments)), place.model or ""
-        call = SeenCall(line.time, place.thread, model, event.call_id, event.tool, given, result)
+        call = SeenCall(
+            event.call_id,
+            event.tool,
+            event.arguments,
+            result,
+            time=line.time,
+            thread=place.thread,
+            model=place.model or "",
+        )
         journal.write_call(line, call)
 
 

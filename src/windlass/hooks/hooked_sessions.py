@@ -6,6 +6,7 @@ originals move into the store. Of an agent without a transcript the journal has 
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +19,11 @@ from typing import Final
 from windlass.api.opening import open_store
 from windlass.errors import StoreError, UsageError, WindlassError
 from windlass.history.base import Store
+from windlass.hooks.agent_events import SeenCall
 from windlass.hooks.client import count_failure
-from windlass.hooks.hook_journal import HookJournal, HookLine, SeenCall
+from windlass.hooks.delivery import deliveries, main_transcript
+from windlass.hooks.hook_journal import HookJournal, HookLine
 from windlass.hooks.kept_originals import find_original
-from windlass.hooks.taken import main_transcript, taken
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.importing.storing import ShownShort, StoredSession, store_recording
 from windlass.importing.streams import recordings
@@ -111,7 +113,7 @@ def _shortened(
     store: Store, folder: Path, lines: Sequence[HookLine], transcript: Path | None
 ) -> Iterator[tuple[str, ShownShort]]:
     """The results whose short form the model got, by the ids of their calls."""
-    got = taken(lines, transcript)
+    got = deliveries(lines, transcript)
     for line in lines:
         is_shown = transcript is None or got.get(line.call_id)
         # Of what the agent would have cut itself the original is no measure of what was saved.
@@ -133,7 +135,9 @@ def _of_journal(journal: HookJournal, agent: str, session: str) -> Iterator[Reco
         for number, seen in enumerate(listed):
             model = seen.model or _UNKNOWN
             calls.append(RecordedCall(len(messages), model, time=seen.time, id=seen.call_id))
-            call = ToolCall(seen.call_id or f"call_{number}", seen.tool, seen.arguments)
+            call = ToolCall(
+                seen.call_id or f"call_{number}", seen.tool, json.dumps(dict(seen.arguments))
+            )
             messages += [assistant(calls=[call]), tool(call, seen.result)]
         name = f"{session} {thread}".strip()
         parent = session if thread else None

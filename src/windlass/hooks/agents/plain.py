@@ -18,7 +18,7 @@ from windlass.hooks.agent_events import (
     AgentPlace,
     HookEvent,
     Moment,
-    SeenResult,
+    SeenCall,
     SessionEvent,
     ToolEvent,
 )
@@ -63,14 +63,14 @@ class Plain:
         return json.dumps({} if text is None else {"text": text})
 
 
-def _earlier(listed: object) -> Iterator[SeenResult]:
+def _earlier(listed: object) -> Iterator[SeenCall]:
     """The earlier results that a client tells of; what is none is left out."""
     for one in listed if isinstance(listed, list) else ():
         match one:
             case {"call_id": str(call_id), "tool": str(tool), "text": str(text)} if call_id:
                 arguments = one.get("arguments")
                 given = arguments if isinstance(arguments, Mapping) else {}
-                yield SeenResult(call_id, tool, given, text)
+                yield SeenCall(call_id, tool, given, text)
 
 
 ADAPTER: Final = Plain()
