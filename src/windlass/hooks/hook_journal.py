@@ -205,6 +205,24 @@ class HookJournal:
         """Remove an original that the store has by now."""
         (self._originals / f"{content_hash}.json").unlink(missing_ok=True)
 
+    def changed(self, agent: str, session: str) -> float:
+        """When something was noted of a session last, in seconds since 1970 (0: nothing is)."""
+        return max(_changed(self._path(agent, session)), _changed(self._calls(agent, session)))
+
+    def remove(self, agent: str, session: str) -> None:
+        """Remove what was noted of a session, and the originals that no other one names.
+
+        Raises OSError.
+        """
+        own = {each for line in self.lines(agent, session) for each in line.originals}
+        for path in (self._path(agent, session), self._calls(agent, session)):
+            path.unlink(missing_ok=True)
+        others = filter(_is_journal, self.folder.glob("*/*.jsonl")) if own else ()
+        for original in own.difference(
+            *(line.originals for each in others for line in _lines(each))
+        ):
+            self.forget(original)
+
     def _path(self, agent: str, session: str) -> Path:
         return self.folder / path_part(agent) / f"{path_part(session)}.jsonl"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ from windlass.hooks.delivery import deliveries, main_transcript
 from windlass.hooks.hook_journal import HookJournal, HookLine
 from windlass.hooks.kept_originals import find_original
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.importing.storing import ShownShort, StoredSession, store_recording
+from windlass.importing.storing import ShownShort, StoredSession, imported_from, store_recording
 from windlass.importing.streams import recordings
 from windlass.messages import Message, ToolCall, assistant, tool
 from windlass.report.exporting import redacted_message
@@ -33,6 +33,8 @@ from windlass.safety.own_files import make_folder, open_own
 from windlass.settings.settings import Settings
 
 _UNKNOWN: Final = "unknown"
+_IN_USE_S: Final = 3_600.0
+"""Seconds for which a session that was changed counts as one that its agent goes on with."""
 _WHY: Final = "shortened by a hook before a call saw it"
 
 
@@ -87,6 +89,55 @@ def read_hooked(store: Store, folder: Path, lines: Sequence[HookLine]) -> Hooked
     if any(line.redacted for line in lines):
         found = (_redacted(recording) for recording in found)
     return HookedRecordings(tuple(found), dict(_shortened(store, folder, lines, transcript)))
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedJournals:
+    """The sessions whose journals were removed, or would be."""
+
+    journals: tuple[str, ...]
+    in_use: tuple[str, ...]
+    """Those that were left alone: their agents may go on with them."""
+
+
+def agent_names(store: Store, sessions: Iterable[str]) -> frozenset[str]:
+    """The names that agents gave to sessions of a store, of those that have a hook's journal."""
+    starts = [store.start(name) for name in sessions]
+    return frozenset(one.cascade_id for one in starts if imported_from(one.cascade))
+
+
+def prune_journals(
+    folder: Path,
+    names: Collection[str],
+    older_than_s: float | None,
+    now: float,
+    *,
+    dry_run: bool = False,
+) -> PrunedJournals:
+    """Remove what hooks noted of sessions with these names, or longer ago than that.
+
+    A journal is in use if it, or the transcript of its session, was changed within the last hour.
+    Raises OSError.
+    """
+    journal = HookJournal(folder)
+    removed: list[str] = []
+    in_use: list[str] = []
+    if not journal.folder.is_dir():
+        return PrunedJournals((), ())
+    with _alone(folder):
+        for agent, session in journal.sessions():
+            changed = journal.changed(agent, session)
+            is_old = older_than_s is not None and now - changed > older_than_s
+            if session not in names and not is_old:
+                continue
+            transcript = main_transcript(journal.lines(agent, session))
+            with suppress(OSError):
+                changed = max(changed, 0.0 if transcript is None else transcript.stat().st_mtime)
+            is_free = now - changed > _IN_USE_S
+            (removed if is_free else in_use).append(session)
+            if is_free and not dry_run:
+                journal.remove(agent, session)
+    return PrunedJournals(tuple(removed), tuple(in_use))
 
 
 def _redacted(recording: Recording) -> Recording:
