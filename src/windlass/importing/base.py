@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib import import_module
 from itertools import accumulate, pairwise
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from windlass.errors import SequenceError
 from windlass.importing.json_files import MemoryLimit
@@ -37,6 +37,10 @@ _MOST_MONEY: Final = 10**9
 """The most US dollars that are believed for one call."""
 _LATEST: Final = 10**11
 """Seconds: of the year 5138. A larger number is one of milli-, micro- or nanoseconds."""
+
+
+Records: TypeAlias = Sequence[Mapping[str, Any]]
+"""The first records of a file."""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ first recording that has it. The records of one answer share a `message.id`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from windlass.importing.base import (
     COUNTED,
     MALFORMED,
     Answers,
+    Records,
     dollars_of,
     model_of,
     object_of,
@@ -72,7 +73,7 @@ _UNSENT: Final[Mapping[str, str]] = {
 }
 
 
-def recognises(records: Sequence[Record]) -> bool:
+def recognises(records: Records) -> bool:
     """Whether these are the first records of a session of Claude Code."""
     return any(
         (
