@@ -353,8 +353,9 @@ class Transcript:
             self._file.skipped[_UNTOLD] += self._compactions
         counted = self._file.skipped[COUNTED]
         # The session first; among ends with the same beginning, the one that was reached last.
-        paths = self.tree.conversations(answers, lambda one: (one.lane != "", one.root, -one.last))
-        conversations = list(paths)
+        conversations = self.tree.conversations(
+            answers, lambda one: (one.lane != "", one.root, -one.last)
+        )
         if main:
             self._file.skipped[COUNTED] = counted
         recordings: list[Recording] = []
