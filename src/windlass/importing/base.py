@@ -30,6 +30,8 @@ MALFORMED: Final = (
 
 COUNTED: Final = "answers that another file has, too"
 """Why an answer is left out that `Answers` has counted already."""
+UNSENT: Final = "messages that were sent in no recorded call"
+"""Why messages are left out that can be read."""
 CODEX_HEADER: Final = frozenset({"id", "timestamp", "instructions"})
 """The keys of the first record of an older file of Codex."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.importing._formats import BODIES, READ, FileFormat, recognise, unread
-from windlass.importing.base import COUNTED, Answers
+from windlass.importing.base import COUNTED, UNSENT, Answers
 from windlass.importing.claude_bodies import BodyFolder, is_folder_of_bodies
 from windlass.importing.claude_code import SIDE_CHAIN
 from windlass.importing.json_files import RecordedFile
@@ -135,6 +135,7 @@ def _require_one(recordings: Iterator[Recording], file: RecordedFile) -> Iterato
         is_empty = False
         yield recording
     if is_empty:
+        del file.skipped[UNSENT]  # that is what is said here
         most = (+file.skipped).most_common(3)
         skipped = ", ".join(f"{count:,} {reason}" for reason, count in most)
         left_out = f"; left out: {skipped}" if skipped else ""

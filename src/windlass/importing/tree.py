@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TypeAlias
 
-from windlass.importing.base import COUNTED, UNRECORDED, Answers, ItemReader
+from windlass.importing.base import COUNTED, UNRECORDED, UNSENT, Answers, ItemReader
 from windlass.importing.json_files import MemoryLimit, NamedFile
 from windlass.importing.recording import Grade, Kind, RecordedCall, Recording, RecordingFormat
 from windlass.messages import Message, assistant
@@ -196,7 +196,7 @@ class ConversationTree:
                 self._limit.take_again(len(messages))
                 conversations.append(Conversation(path, messages, calls))
         if unsent := sum(len(node.messages) for node in self.nodes if node not in shown):
-            self._file.skipped["messages that were sent in no recorded call"] += unsent
+            self._file.skipped[UNSENT] += unsent
         return conversations
 
     def _counted(self, node: Node, call: RecordedCall, answers: Answers) -> RecordedCall | None:
