@@ -113,7 +113,10 @@ HookEvent: TypeAlias = ToolEvent | SessionEvent
 class Adapter(Protocol):
     """How one agent calls hooks: its JSON in, its JSON out."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        ...
 
     def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
         """What the agent says (None: nothing that concerns Windlass).

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from windlass.caching.prices import Prices
-from windlass.caching.rates import prices_of
+from windlass.caching.rates import Override, override, prices_of
 from windlass.context.context import Context
 from windlass.context.window import Chat
 from windlass.hooks._earlier import EarlierResults
@@ -61,6 +62,9 @@ class AgentThread:
         earlier: What is known of results that the model saw in another form.
         redact: Whether credentials are taken out of what was seen, before anything is made of it.
         read_history: Reads what the model saw before, in order, where there is no transcript.
+        user_prices: The user's own prices of models.
+
+    One result is taken in after the other, whoever calls.
     """
 
     policy: Policy
@@ -69,6 +73,8 @@ class AgentThread:
     earlier: EarlierResults | None = None
     redact: bool = False
     read_history: Callable[[], list[SeenCall]] | None = None
+    user_prices: Mapping[str, Override] = field(default_factory=dict[str, "Override"])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _history: list[SeenCall] | None = None
     """What the model saw, in order, where there is no transcript (None: not read yet)."""
     _context: Context | None = None
@@ -83,22 +89,29 @@ class AgentThread:
 
     def begin_anew(self) -> None:
         """Forget what was seen."""
-        self._context, self._is_stale, self._history = None, True, []
+        with self._lock:
+            self._context, self._is_stale, self._history = None, True, []
 
     def read_again(self) -> None:
         """Read anew what was seen: the agent has said more of the time before."""
-        self._context, self._is_stale, self._history = None, True, None
+        with self._lock:
+            self._context, self._is_stale, self._history = None, True, None
 
     def prepare(self, place: AgentPlace) -> None:
         """Do what takes long before the first result comes."""
-        context = self._catch_up(place)
-        if self._met or self._words:
-            context.window()
-        else:
-            FamilyCounter(context.model).message(user("."))  # loads the vocabulary
+        with self._lock, override(self.user_prices):
+            context = self._catch_up(place)
+            if self._met or self._words:
+                context.window()
+            else:
+                FamilyCounter(context.model).message(user("."))  # loads the vocabulary
 
     def shorten(self, event: ToolEvent) -> ShortForm | None:
         """The short form of a result whose text is known (None: it stays as it is)."""
+        with self._lock, override(self.user_prices):
+            return self._shorten(event)
+
+    def _shorten(self, event: ToolEvent) -> ShortForm | None:
         context = self._catch_up(event.place, event.call_id)
         ident = event.call_id or f"call {len(self._met)}"
         if ident in self._met:  # told twice: what was shown of it must not refer to itself

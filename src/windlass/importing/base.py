@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from windlass.errors import SequenceError
 from windlass.importing.json_files import MemoryLimit
-from windlass.importing.recording import RecordedCall, Recording, RecordingFormat
+from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message, ToolSpec, assistant, canonical_json, user
 from windlass.wire.base import Usage
 from windlass.wire.calls import count
@@ -121,7 +121,7 @@ UNRECORDED: Final = "[not recorded]"
 """What stands in the place of words that a program did not record."""
 
 
-def unseen(recorded: RecordingFormat, call: RecordedCall, of: Recording) -> Recording:
+def unseen(recorded: str, call: RecordedCall, of: Recording) -> Recording:
     """Calls that a file bills without telling what they said: one call, beside a recording.
 
     Its answer is another one where the bill has grown: then the import puts it in the old one's

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from windlass.importing.base import COUNTED, UNRECORDED, UNSENT, Answers, ItemReader
 from windlass.importing.json_files import MemoryLimit, NamedFile
-from windlass.importing.recording import Grade, Kind, RecordedCall, Recording, RecordingFormat
+from windlass.importing.recording import Grade, Kind, RecordedCall, Recording
 from windlass.messages import Message, assistant
 from windlass.wire.forms import FormName, ListReading
 from windlass.wire.openai_responses import joined
@@ -86,9 +86,9 @@ class Conversation:
 class ConversationTree:
     """The nodes of a file, in the order in which they were added."""
 
-    def __init__(self, file: NamedFile, recorded: RecordingFormat, form: FormName) -> None:
+    def __init__(self, file: NamedFile, recorded: str, form: FormName) -> None:
         self._file = file
-        self._recorded: RecordingFormat = recorded
+        self._recorded = recorded
         self._form = form
         self._readers: dict[str, ItemReader] = {}
         self._limit = MemoryLimit(file.path)

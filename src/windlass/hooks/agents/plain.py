@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, get_args
 
 from windlass.hooks.agent_events import (
     AgentPlace,
@@ -24,10 +25,11 @@ from windlass.hooks.agent_events import (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class Plain:
-    """The adapter; others that have an own way to say the same are made from it."""
+    """The adapter of an agent with this name."""
 
-    name = "plain"
+    name: str
 
     def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
         """What a client says. Raises ValueError where the session is missing."""
@@ -71,6 +73,3 @@ def _earlier(listed: object) -> Iterator[SeenCall]:
                 arguments = one.get("arguments")
                 given = arguments if isinstance(arguments, Mapping) else {}
                 yield SeenCall(call_id, tool, given, text)
-
-
-ADAPTER: Final = Plain()
