@@ -250,7 +250,7 @@ def test_the_thirteenth_conversation_makes_room_and_the_first_is_read_anew(
     agent.result(first)
     for at in range(12):
         agent.result(after(bash(log()), session_id=f"s{at}"))
-    assert len(agent.answering._conversations) == 12
+    assert len(agent.answering._threads) == 12
     assert agent.result({**first, "tool_use_id": "c2"})["stdout"].startswith(
         "[Same as Bash make c1"
     )

@@ -13,7 +13,7 @@ from windlass.hooks.options import HookOptions, read_options, read_share
 WORDS = st.text(min_size=1, max_size=20).filter(lambda word: not word.startswith("-"))
 OPTIONS = st.builds(
     HookOptions,
-    st.sampled_from(AGENTS),
+    st.sampled_from([*AGENTS]),
     st.none() | WORDS,
     st.none() | WORDS,
     st.integers(0, 999).map(lambda tenths: float(f"{tenths / 10:g}") / 100),

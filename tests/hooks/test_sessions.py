@@ -10,12 +10,12 @@ import pytest
 import windlass
 from tests.support.hooks_agent import RecordingAgent, bash, lines
 from windlass.api.opening import open_store
+from windlass.hooks.delivery import deliveries, main_transcript
 from windlass.hooks.handler import HookHandler, HookRequest
 from windlass.hooks.hook_journal import HookJournal
 from windlass.hooks.hooked_sessions import store_hooked
 from windlass.hooks.outcome import hook_report
 from windlass.hooks.status import hook_status, journal_sessions
-from windlass.hooks.taken import main_transcript, taken
 from windlass.report.call_views import view_call, view_session
 from windlass.report.session_costs import session_report
 from windlass.settings.settings import Settings
@@ -88,7 +88,7 @@ def test_a_short_form_that_was_not_taken_is_no_saving(tmp_path: Path) -> None:
     agent.run("Bash", {"command": "make test"}, bash(lines("test")))
     agent.run("Bash", {"command": "ls"}, bash("main.c"))
     [journal] = journal_sessions(agent.store)
-    told = taken(journal, main_transcript(journal))
+    told = deliveries(journal, main_transcript(journal))
     assert list(told.values()) == [False, True]
     status = hook_status(agent.store)
     assert (status.taken, dict(status.not_taken), status.untold) == (1, {"Bash": 1}, 0)

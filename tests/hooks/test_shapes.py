@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.hooks_events import after, bash, output
 from windlass.hooks.agent_events import ToolEvent
-from windlass.hooks.agents.claude_code import ADAPTER
+from windlass.hooks.agents.claude_code import ClaudeCode
 from windlass.hooks.shapes import CLAUDE_CODE, SHAPES, Shape, shape_of
 
 PERSISTED = {"persistedOutputPath": "/tmp/t/1.txt", "persistedOutputSize": 90_000}
@@ -88,13 +88,13 @@ def changes(old: Any, new: Any, *at: str | int) -> Iterator[tuple[str | int, ...
 
 
 def read(payload: dict[str, Any]) -> ToolEvent:
-    event = ADAPTER.read_event(payload)
+    event = ClaudeCode().read_event(payload)
     assert isinstance(event, ToolEvent)
     return event
 
 
 def replaced(payload: dict[str, Any], text: str) -> Any:
-    return output(json.loads(ADAPTER.write_answer(payload, text)))
+    return output(json.loads(ClaudeCode().write_answer(payload, text)))
 
 
 @pytest.mark.parametrize(("tool", "result", "field"), KNOWN)
@@ -111,7 +111,7 @@ def test_exactly_the_field_of_the_text_is_changed(
 @pytest.mark.parametrize(("tool", "result", "field"), KNOWN)
 def test_what_came_in_is_not_written_into(tool: str, result: Any, field: object) -> None:
     before = json.dumps(result)
-    ADAPTER.write_answer(after(result, tool=tool), "short")
+    ClaudeCode().write_answer(after(result, tool=tool), "short")
     assert json.dumps(result) == before
 
 
@@ -119,7 +119,7 @@ def test_what_came_in_is_not_written_into(tool: str, result: Any, field: object)
 def test_an_unknown_shape_is_left_alone(tool: str, result: Any) -> None:
     payload = after(result, tool=tool)
     assert read(payload).text is None
-    assert ADAPTER.write_answer(payload, "short") == ""
+    assert ClaudeCode().write_answer(payload, "short") == ""
 
 
 def test_the_stored_copy_of_a_long_output_is_no_longer_named() -> None:
@@ -163,7 +163,7 @@ def near_results(draw: st.DrawFn) -> Any:
 @given(TOOLS, JSON | near_results(), st.text(min_size=1))
 def test_any_result_stays_or_gets_another_text_alone(tool: str, result: Any, text: str) -> None:
     payload = after(result, tool=tool)
-    answer = ADAPTER.write_answer(payload, text)
+    answer = ClaudeCode().write_answer(payload, text)
     found = shape_of(CLAUDE_CODE, tool, result)
     if found is None:
         assert answer == ""

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.importing.making import DATA, Session, call, result, text
-from windlass.hooks._tail import Said, Tail
+from windlass.hooks._tail import Tail
+from windlass.hooks.agent_events import SeenCall
 
 OWN_MODEL = "anthropic/claude-opus-4-5-20251101"
 
@@ -31,7 +32,9 @@ def tail_of(path: Path, records: Iterable[Any]) -> Tail:
 
 def told(tail: Tail) -> list[str]:
     """What is in view: the user's words, and calls with their results."""
-    return [one.words or f"{one.call_id}={one.result}" for one in tail.in_view()]
+    return [
+        one if isinstance(one, str) else f"{one.call_id}={one.result}" for one in tail.in_view()
+    ]
 
 
 def add(path: Path, data: bytes) -> None:
@@ -60,9 +63,9 @@ def test_words_calls_and_results_in_their_order(tmp_path: Path) -> None:
     session.user([text("Thanks."), text("")])
     tail = tail_of(tmp_path / "t.jsonl", session.records)
     assert list(tail.in_view()) == [
-        Said(words="Go."),
-        Said("", "c1", "Read", {"file_path": "/a"}, "I look.", "one"),
-        Said(words="Thanks."),
+        "Go.",
+        SeenCall("c1", "Read", {"file_path": "/a"}, "one", "I look."),
+        "Thanks.",
     ]
     assert tail.model == OWN_MODEL
     assert tail.before("c1") == "I look."
@@ -80,7 +83,8 @@ def test_the_words_before_a_call_are_of_the_same_answer(tmp_path: Path) -> None:
     session.user([result("c1"), result("c2"), result("c3")])
     tail = tail_of(tmp_path / "t.jsonl", session.records)
     before = {"c1": "", "c2": "And then:", "c3": ""}
-    assert {one.call_id: one.before for one in tail.in_view() if one.call_id} == before
+    seen = [one for one in tail.in_view() if isinstance(one, SeenCall)]
+    assert {one.call_id: one.before for one in seen} == before
     assert {ident: tail.before(ident) for ident in before} == before
 
 
@@ -251,6 +255,7 @@ def test_of_a_transcript_of_20_mb_the_end_is_read_in_time(tmp_path: Path) -> Non
     tail.read()
     seen = list(tail.in_view())
     assert time.process_time() - began < 2
+    assert isinstance(seen[-1], SeenCall)
     assert seen[-1].call_id == "c999"
     assert 700 < len(seen) < 900  # the last 16 MB
     session.user("More.")
@@ -327,6 +332,8 @@ def test_a_recorded_session_only_appends(tmp_path: Path) -> None:
             add(path, line)
             assert tail.read()
     seen = list(tail.in_view())
-    assert [bool(one.words) for one in seen] == [True, False, False, False, False]
-    assert len({one.call_id for one in seen}) == 5
-    assert all(one.result and one.tool and one.arguments for one in seen[1:])
+    calls = [one for one in seen if isinstance(one, SeenCall)]
+    # The task, and a listing that the client adds for the model.
+    assert [isinstance(one, str) for one in seen] == [True, True, False, False, False, False]
+    assert len({one.call_id for one in calls}) == 4
+    assert all(one.result and one.tool and one.arguments for one in calls)

@@ -160,7 +160,8 @@ def test_words_of_the_user_keep_what_they_name(tmp_path: Path) -> None:
     plain = Talk(tmp_path).run("c1", text)
     assert plain is not None
     assert name not in plain.text
-    asked = Talk(tmp_path)
+    (tmp_path / "asked").mkdir()
+    asked = Talk(tmp_path / "asked")
     asked.say(f"Where does {name} come from?")
     short = asked.run("c1", text)
     assert short is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -33,7 +33,8 @@ from tests.support.importing_agents import (
     words,
 )
 from windlass.errors import UsageError
-from windlass.importing.recording import Recording, RecordingFormat
+from windlass.importing._formats import READ
+from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings
 from windlass.wire.base import Usage
 
@@ -432,6 +433,6 @@ def test_what_is_not_read_is_named(
 def test_a_file_of_another_format_is_refused_in_one_sentence(tmp_path: Path, held: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(held)
-    for form in set(get_args(RecordingFormat)) - {"session", "messages", "hook"}:
+    for form in READ:
         with pytest.raises(UsageError, match=r"^[^\n]+$"):
             list(recordings(path, form))

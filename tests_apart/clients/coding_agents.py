@@ -17,7 +17,7 @@ import windlass
 from tests_apart.clients import many_lines
 from tests_apart.clients.model_server import MODEL, REFERENCE, Exchange, ModelServer
 from tests_apart.clients.plans import write_project
-from windlass.hooks.agents import opencode
+from windlass.hooks import agents
 from windlass.hooks.agents.claude_code import EVENTS
 
 ROOT = Path(__file__).parents[2]
@@ -281,7 +281,7 @@ def answering(state: Path) -> Iterator[None]:
 
 def plugin_text() -> str:
     """The plugin of opencode as it is shipped."""
-    return Path(opencode.__file__).with_suffix(".js").read_text(encoding="utf-8")
+    return Path(agents.__file__).with_name("opencode.js").read_text(encoding="utf-8")
 
 
 def session_of(agent: subprocess.Popen[str]) -> str:

@@ -9,16 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from windlass.errors import WindlassError
+from windlass.hooks.agent_events import SeenCall
 from windlass.hooks.client import MOST_BYTES
+from windlass.hooks.delivery import text_hash
 from windlass.hooks.hook_journal import HookJournal, HookLine
 from windlass.hooks.kept_originals import find_original, open_folder
-from windlass.hooks.taken import text_hash
-
-if TYPE_CHECKING:
-    from windlass.hooks._tail import Said
 
 _STORED: Final = "tool-results"
 """The folder in which Claude Code stores what it shows the beginning of, one a session."""
@@ -45,18 +43,18 @@ class EarlierResults:
             self._known |= new
             self._lines |= self.journal.lines_of_calls(self.agent, self.session, new)
 
-    def original(self, said: Said) -> tuple[str, str] | None:
+    def original(self, seen: SeenCall) -> tuple[str, str] | None:
         """A result as the tool gave it, and the rule by which its model saw another form.
 
         None: it saw the result as it is, or the original is gone.
         """
-        line, shown = self._lines.get(said.call_id), said.replaced or text_hash(said.result)
+        line, shown = self._lines.get(seen.call_id), seen.replaced or text_hash(seen.result)
         if line is not None and line.outcome == "shortened" and line.shown == shown:
             with suppress(WindlassError, OSError):
                 store = self.journal.folder.parent
                 opening = partial(open_folder, store, reading=True)
                 return find_original(store, line.original, opening).text, line.because
-        if said.stored and (text := read_stored(said.stored, self.transcript)) is not None:
+        if seen.stored and (text := read_stored(seen.stored, self.transcript)) is not None:
             return text, "compress"
         return None
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from windlass.hooks import shell_words
+from windlass.safety.redaction import redacted_json, redacted_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +31,34 @@ class AgentPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenResult:
-    """A call of a tool from before, with its result as the model sees it."""
+class SeenCall:
+    """A call of a tool, with its result as the model saw it."""
 
     call_id: str
     tool: str
     arguments: Mapping[str, Any]
-    text: str
+    result: str
+    before: str = ""
+    """What the model said before it called the tool."""
+    replaced: str = ""
+    """What the journal knows the result by, where a hook replaced it."""
+    stored: str = ""
+    """The file in which the agent stored the whole result, where it shows the beginning alone."""
+    time: float = 0.0
+    """Seconds since 1970."""
+    thread: str = ""
+    model: str = ""
+    """`provider/model` (empty: unknown)."""
+
+    def redacted(self) -> SeenCall:
+        """The same without credentials, whoever said them."""
+        return replace(
+            self,
+            call_id=redacted_text(self.call_id),
+            arguments=redacted_json(dict(self.arguments)),
+            before=redacted_text(self.before),
+            result=redacted_text(self.result),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +78,7 @@ class ToolEvent:
     """Whether the tool failed: such a result stays as it is."""
     fits: Callable[[str, str], bool] | None = None
     """Whether a text may stand in the place of the original, where not each may."""
-    earlier: tuple[SeenResult, ...] = ()
+    earlier: tuple[SeenCall, ...] = ()
     """Results that the model sees from before, where the agent tells of them."""
 
 
@@ -91,7 +113,10 @@ HookEvent: TypeAlias = ToolEvent | SessionEvent
 class Adapter(Protocol):
     """How one agent calls hooks: its JSON in, its JSON out."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        ...
 
     def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
         """What the agent says (None: nothing that concerns Windlass).

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from windlass.caching.prices import Prices
-from windlass.caching.rates import prices_of
+from windlass.caching.rates import Override, override, prices_of
 from windlass.context.context import Context
 from windlass.context.lists import Chat
 from windlass.hooks._earlier import EarlierResults
-from windlass.hooks._tail import Said, Tail
-from windlass.hooks.agent_events import AgentPlace, ToolEvent
+from windlass.hooks._tail import Tail
+from windlass.hooks.agent_events import AgentPlace, SeenCall, ToolEvent
 from windlass.messages import Message, Text, user
-from windlass.safety.redaction import redacted_json, redacted_text
+from windlass.safety.redaction import redacted_text
 from windlass.text.tokens import FamilyCounter
 from windlass.window.entries import Because, Replace
 from windlass.window.options import Policy
@@ -61,6 +62,9 @@ class AgentThread:
         earlier: What is known of results that the model saw in another form.
         redact: Whether credentials are taken out of what was seen, before anything is made of it.
         read_history: Reads what the model saw before, in order, where there is no transcript.
+        user_prices: The user's own prices of models.
+
+    One result is taken in after the other, whoever calls.
     """
 
     policy: Policy
@@ -68,8 +72,10 @@ class AgentThread:
     tail: Tail | None = None
     earlier: EarlierResults | None = None
     redact: bool = False
-    read_history: Callable[[], list[Said]] | None = None
-    _history: list[Said] | None = None
+    read_history: Callable[[], list[SeenCall]] | None = None
+    user_prices: Mapping[str, Override] = field(default_factory=dict[str, "Override"])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _history: list[SeenCall] | None = None
     """What the model saw, in order, where there is no transcript (None: not read yet)."""
     _context: Context | None = None
     _met: set[str] = field(default_factory=set[str])
@@ -83,46 +89,53 @@ class AgentThread:
 
     def begin_anew(self) -> None:
         """Forget what was seen."""
-        self._context, self._is_stale, self._history = None, True, []
+        with self._lock:
+            self._context, self._is_stale, self._history = None, True, []
 
     def read_again(self) -> None:
         """Read anew what was seen: the agent has said more of the time before."""
-        self._context, self._is_stale, self._history = None, True, None
+        with self._lock:
+            self._context, self._is_stale, self._history = None, True, None
 
     def prepare(self, place: AgentPlace) -> None:
         """Do what takes long before the first result comes."""
-        context = self._catch_up(place)
-        if self._met or self._words:
-            context.window()
-        else:
-            FamilyCounter(context.model).message(user("."))  # loads the vocabulary
+        with self._lock, override(self.user_prices):
+            context = self._catch_up(place)
+            if self._met or self._words:
+                context.window()
+            else:
+                FamilyCounter(context.model).message(user("."))  # loads the vocabulary
 
     def shorten(self, event: ToolEvent) -> ShortForm | None:
         """The short form of a result whose text is known (None: it stays as it is)."""
+        with self._lock, override(self.user_prices):
+            return self._shorten(event)
+
+    def _shorten(self, event: ToolEvent) -> ShortForm | None:
         context = self._catch_up(event.place, event.call_id)
         ident = event.call_id or f"call {len(self._met)}"
         if ident in self._met:  # told twice: what was shown of it must not refer to itself
             return None
         before = "" if self.tail is None else self.tail.before(ident)
-        said = Said("", ident, event.tool, event.arguments, before, event.text or "")
-        self._append(context, said)
+        seen = SeenCall(ident, event.tool, event.arguments, event.text or "", before)
+        self._append(context, seen)
         window = context.window()
         shown, entry = window.next_call.entries[-1], window.entries[-1]
         text = shown.message.text
         saves = entry.action == "replaced" and event.shown_chars - len(text) >= _LEAST_SAVED
         # Half a character is mended when it is taken in, and would not come back as it was.
-        is_kept = shown.item.message.text == said.result
-        is_taken = saves and is_kept and (event.fits is None or event.fits(text, said.result))
+        is_kept = shown.item.message.text == seen.result
+        is_short = saves and is_kept and (event.fits is None or event.fits(text, seen.result))
         if self.tail is None:
-            self._seen().append(replace(said, result=text) if is_taken else said)
-        if is_taken:
+            self._seen().append(replace(seen, result=text) if is_short else seen)
+        if is_short:
             self._waiting = f"of {ident}"
         else:
             context.pin(f"of {ident}")
             # What the context believes to be shown is not what the agent shows.
-            self._is_stale = entry.action == "replaced" or event.shown_chars < len(said.result)
+            self._is_stale = entry.action == "replaced" or event.shown_chars < len(seen.result)
             return None
-        share = min(1.0, event.shown_chars / max(1, len(said.result)))
+        share = min(1.0, event.shown_chars / max(1, len(seen.result)))
         return ShortForm(
             text,
             shown.item.message,
@@ -143,49 +156,51 @@ class AgentThread:
             self._context = Context(
                 model, self.policy, way_back=self.way_back, prices=_prices(model)
             )
-        words = 0
         in_view = [*(tail.in_view() if tail is not None else self._seen())]
+        calls = [one.call_id for one in in_view if isinstance(one, SeenCall)]
         if self.earlier is not None:
-            new = (said.call_id for said in in_view if said.call_id not in self._met)
-            self.earlier.look_for(one for one in new if one and one != call_id)
-        for said in in_view:
-            words += bool(said.words)
-            is_other = said.call_id not in self._met and said.call_id != call_id
-            if words > self._words if said.words else is_other:
-                self._append(self._context, said, as_it_is=True)
+            self.earlier.look_for(one for one in calls if one not in (*self._met, call_id))
+        words = 0
+        for one in in_view:
+            words += isinstance(one, str)
+            if isinstance(one, str):
+                is_new = words > self._words
+            else:
+                is_new = one.call_id not in self._met and one.call_id != call_id
+            if is_new:
+                self._append(self._context, one, as_it_is=True)
         self._words = words
         return self._context
 
-    def _seen(self) -> list[Said]:
+    def _seen(self) -> list[SeenCall]:
         """What the model saw, where there is no transcript."""
         if self._history is None:
             self._history = [] if self.read_history is None else self.read_history()
         return self._history
 
-    def _append(self, context: Context, said: Said, *, as_it_is: bool = False) -> None:
+    def _append(self, context: Context, seen: str | SeenCall, *, as_it_is: bool = False) -> None:
         """Append words, or a call with its result; `as_it_is`: the result was shown so before."""
-        original = None if self.earlier is None or not as_it_is else self.earlier.original(said)
-        if self.redact:
-            said = _redacted(said)
-        if said.words:
+        if isinstance(seen, str):
             if self._waiting is not None:
                 self._append_answer(context, {"role": "assistant", "content": _ANSWER})
-            context.append({"role": "user", "content": said.words})
+            words = redacted_text(seen) if self.redact else seen
+            context.append({"role": "user", "content": words})
             return
-        ident = said.call_id
+        original = None if self.earlier is None or not as_it_is else self.earlier.original(seen)
+        ident, seen = seen.call_id, seen.redacted() if self.redact else seen
         self._met.add(ident)
-        call = {"name": said.tool or "tool", "arguments": json.dumps(dict(said.arguments))}
+        call = {"name": seen.tool or "tool", "arguments": json.dumps(dict(seen.arguments))}
         calls = [{"id": ident, "type": "function", "function": call}]
-        answer = {"role": "assistant", "content": said.before or None, "tool_calls": calls}
+        answer = {"role": "assistant", "content": seen.before or None, "tool_calls": calls}
         self._append_answer(context, answer)
-        result = said.result if original is None else original[0]
+        result = seen.result if original is None else original[0]
         if self.redact:
             result = redacted_text(result)
         name = f"of {ident}"
         context.append({"role": "tool", "tool_call_id": ident, "content": result, "id": name})
         if original is not None:
             (*_, item) = context.conversation.items
-            shown, because = item.message.with_parts(Text(said.result)), original[1]
+            shown, because = item.message.with_parts(Text(seen.result)), original[1]
             context.conversation.settle(Replace(name, shown, cast("Because", because), _SEEN))
         if as_it_is:
             context.pin(name)
@@ -204,17 +219,6 @@ def _sources(context: Context, text: str, own: Message) -> Iterator[Message]:
     for item in context.conversation.items if refs else ():
         if reference(item.message) in refs:
             yield item.message
-
-
-def _redacted(said: Said) -> Said:
-    """The same without credentials, whoever said it."""
-    return replace(
-        said,
-        words=redacted_text(said.words),
-        arguments=redacted_json(dict(said.arguments)),
-        before=redacted_text(said.before),
-        result=redacted_text(said.result),
-    )
 
 
 def _prices(model: str | None) -> Prices | None:

@@ -14,26 +14,29 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from windlass.caching.rates import Override, override
 from windlass.errors import UsageError, WindlassError
 from windlass.hooks._earlier import EarlierResults
-from windlass.hooks._tail import Said, Tail
-from windlass.hooks.agent_events import AgentPlace, SessionEvent, ToolEvent, is_recall
+from windlass.hooks._tail import Tail
+from windlass.hooks.agent_events import (
+    AgentPlace,
+    SeenCall,
+    SessionEvent,
+    ToolEvent,
+    is_recall,
+)
 from windlass.hooks.agent_threads import AgentThread, ShortForm
 from windlass.hooks.agents import AGENTS, adapter_of
-from windlass.hooks.hook_journal import HookJournal, HookLine, Outcome, SeenCall
+from windlass.hooks.delivery import text_hash
+from windlass.hooks.hook_journal import HookJournal, HookLine, Outcome
 from windlass.hooks.options import HookOptions, read_options
 from windlass.hooks.project_stores import usual_store
-from windlass.hooks.taken import text_hash
-from windlass.messages import ToolCall
 from windlass.safety.redaction import redacted_json, redacted_text
 from windlass.settings.settings import Settings
-from windlass.window.kinds import arguments_of
 from windlass.window.options import Policy
 
 RECALLED: Final = "recall"
@@ -77,46 +80,6 @@ class HookAnswer:
     """What takes long, to be called when the agent has its answer."""
 
 
-@dataclass(slots=True)
-class _Conversation:
-    """A thread, and the lock under which its results are taken in one after the other."""
-
-    thread: AgentThread
-    prices: Mapping[str, Override]
-    """The user's own prices of models."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def show(
-        self, event: ToolEvent, line: HookLine, journal: HookJournal
-    ) -> tuple[str | None, HookLine]:
-        """The short form of a result (None: it stays as it is), and what is noted.
-
-        What the short form names is kept by then.
-        """
-        with self.lock, override(self.prices):
-            short = self.thread.shorten(event)
-        if short is None:
-            return None, line
-        for original in (short.original, *short.sources):
-            journal.keep(original)
-        return short.text, _shortened(line, short)
-
-    def prepare(self, place: AgentPlace) -> None:
-        """Do what takes long before the first result comes."""
-        with self.lock, override(self.prices):
-            self.thread.prepare(place)
-
-    def read_again(self) -> None:
-        """Read anew what the model saw before."""
-        with self.lock:
-            self.thread.read_again()
-
-    def begin_anew(self) -> None:
-        """Forget what the model saw: it did not get what it was to see."""
-        with self.lock:
-            self.thread.begin_anew()
-
-
 class HookHandler:
     """All conversations of one user's agents."""
 
@@ -135,7 +98,7 @@ class HookHandler:
         self._note_store = note_store
         self._stores: set[Path] = set()
         self._guard = threading.Lock()
-        self._conversations: OrderedDict[tuple[str, ...], _Conversation] = OrderedDict()
+        self._threads: OrderedDict[tuple[str, ...], AgentThread] = OrderedDict()
         self._models: dict[tuple[str, str], str] = {}
         self._stored: dict[tuple[str, str], float] = {}
 
@@ -206,26 +169,29 @@ class HookHandler:
             _note_call(journal, event, line, event.text)
             journal.write(replace(line, outcome=left[0], because=left[1] or because))
             return None, _nothing
-        conversation = None
+        thread = None
         try:
-            conversation = self._conversation(place, options, store, request)
+            thread = self._thread(place, options, store, request)
             if has_earlier:
-                conversation.read_again()
-            text, result_line = conversation.show(event, line, journal)
-            if text is not None:
+                thread.read_again()
+            short = thread.shorten(event)
+            text = None if short is None else short.text
+            if short is not None:  # what it names is kept before it is handed out
+                for original in (short.original, *short.sources):
+                    journal.keep(original)
                 self._note(store)
             _note_call(journal, event, line, text or event.text)
-            journal.write(result_line)
+            journal.write(line if short is None else _shortened(line, short))
         except Exception as error:
-            if conversation is not None:
-                conversation.begin_anew()
+            if thread is not None:
+                thread.begin_anew()
             words = redacted_text(str(error))[:_MOST_WORDS]
             with suppress(OSError, WindlassError):
                 journal.write(replace(line, outcome="error", because=words))
             raise
 
         def take_back() -> None:
-            conversation.begin_anew()
+            thread.begin_anew()
             if text is not None:
                 late = replace(line, outcome="error", because=_TOO_LATE)
                 _note_call(journal, event, late, event.text)
@@ -251,36 +217,36 @@ class HookHandler:
         if event.moment == "compacted":
             HookJournal(store).note_compaction(place.agent, place.session)
             with self._guard:
-                for key in [key for key in self._conversations if key[:2] == name]:
-                    del self._conversations[key]
+                for key in [key for key in self._threads if key[:2] == name]:
+                    del self._threads[key]
         if event.moment in ("began", "compacted"):
-            conversation = self._conversation(place, options, store, request)
-            return lambda: conversation.prepare(place)
+            thread = self._thread(place, options, store, request)
+            return lambda: thread.prepare(place)
         is_due = self._clock() - self._stored.get(name, 0.0) >= _STORED_EVERY_S
         if self._store_session is not None and (event.moment == "ended" or is_due):
             self._stored[name] = self._clock()
             return partial(self._store_session, store, place)
         return _nothing
 
-    def _conversation(
+    def _thread(
         self, place: AgentPlace, options: HookOptions, store: Path, request: HookRequest
-    ) -> _Conversation:
-        """The conversation of a place."""
+    ) -> AgentThread:
+        """What the model of a place has seen."""
         key = (place.agent, place.session, place.thread, str(store), *request.arguments)
         with self._guard:
-            found = self._conversations.get(key)
+            thread = self._threads.get(key)
         # Files of the project are read, which nobody else waits for.
-        found = found or self._new_conversation(place, options, store, request)
+        thread = thread or self._new_thread(place, options, store, request)
         with self._guard:
-            found = self._conversations.pop(key, found)  # another thread may have been faster
-            self._conversations[key] = found
-            while len(self._conversations) > _MOST_THREADS:
-                self._conversations.popitem(last=False)
-        return found
+            thread = self._threads.pop(key, thread)  # another one may have been faster
+            self._threads[key] = thread
+            while len(self._threads) > _MOST_THREADS:
+                self._threads.popitem(last=False)
+        return thread
 
-    def _new_conversation(
+    def _new_thread(
         self, place: AgentPlace, options: HookOptions, store: Path, request: HookRequest
-    ) -> _Conversation:
+    ) -> AgentThread:
         settings = Settings.read({}, request.variables, place.folder)
         policy = Policy()
         if options.policy is not None:
@@ -291,15 +257,16 @@ class HookHandler:
         if place.transcript is not None:
             tail = Tail(place.transcript, self._models.get((place.agent, place.session)))
         journal = HookJournal(store)
-        thread = AgentThread(
+        own = place.agent, place.session
+        return AgentThread(
             policy.at_birth(),
             _way_back(options, store, request),
             tail,
-            EarlierResults(journal, place.agent, place.session, place.transcript),
+            EarlierResults(journal, *own, place.transcript),
             redact=options.redact,
-            read_history=partial(_history, journal, place),
+            read_history=partial(journal.calls_in_view, *own, place.thread),
+            user_prices=settings.prices,
         )
-        return _Conversation(thread, settings.prices)
 
 
 def _way_back(options: HookOptions, store: Path, request: HookRequest) -> str:
@@ -333,41 +300,14 @@ def _redacted(event: ToolEvent) -> ToolEvent:
         arguments=redacted_json(dict(event.arguments)),
         text=text,
         shown_chars=min(event.shown_chars, len(text or "")),
-        earlier=tuple(
-            replace(
-                one,
-                call_id=redacted_text(one.call_id),
-                arguments=redacted_json(dict(one.arguments)),
-                text=redacted_text(one.text),
-            )
-            for one in event.earlier
-        ),
+        earlier=tuple(one.redacted() for one in event.earlier),
     )
 
 
 def _earlier_calls(event: ToolEvent, line: HookLine) -> list[SeenCall]:
     """What the agent tells of the time before, as it is noted."""
-    time, thread, model = line.time, line.thread, event.place.model or ""
-    return [
-        SeenCall(
-            time, thread, model, one.call_id, one.tool, json.dumps(dict(one.arguments)), one.text
-        )
-        for one in event.earlier
-    ]
-
-
-def _history(journal: HookJournal, place: AgentPlace) -> list[Said]:
-    """What a model saw before, by the journal."""
-    calls = journal.calls_in_view(place.agent, place.session, place.thread)
-    return [
-        Said(
-            call_id=call.call_id or f"call {number}",
-            tool=call.tool,
-            arguments=arguments_of(ToolCall(call.call_id, call.tool, call.arguments)),
-            result=call.result,
-        )
-        for number, call in enumerate(calls)
-    ]
+    model = event.place.model or ""
+    return [replace(one, time=line.time, thread=line.thread, model=model) for one in event.earlier]
 
 
 def _left_alone(event: ToolEvent, options: HookOptions) -> tuple[Outcome, str] | None:
@@ -387,8 +327,15 @@ def _note_call(journal: HookJournal, event: ToolEvent, line: HookLine, result: s
     """Note a call with what its model sees, where the agent keeps no transcript."""
     place = event.place
     if place.transcript is None and result is not None:
-        given, model = json.dumps(dict(event.arguments)), place.model or ""
-        call = SeenCall(line.time, place.thread, model, event.call_id, event.tool, given, result)
+        call = SeenCall(
+            event.call_id,
+            event.tool,
+            event.arguments,
+            result,
+            time=line.time,
+            thread=place.thread,
+            model=place.model or "",
+        )
         journal.write_call(line, call)
 
 

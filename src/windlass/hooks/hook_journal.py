@@ -14,18 +14,21 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from windlass.history.packing import path_part
+from windlass.hooks.agent_events import SeenCall
 from windlass.hooks.kept_originals import originals_folder
-from windlass.messages import Message
+from windlass.messages import Message, ToolCall
+from windlass.safety import own_files
 from windlass.safety.files import UnreadableError, open_file, read_bytes
 from windlass.safety.foreign import parse_recorded
-from windlass.safety.own_files import ignore_in_git, make_folder, open_own, replace
+from windlass.safety.own_files import ignore_in_git, make_folder, open_own
+from windlass.window.kinds import arguments_of
 
 _CALLS: Final = ".calls.jsonl"
 _LONGEST_LINE: Final = 1 << 28
@@ -84,23 +87,10 @@ class HookLine:
         return tuple(f"{self.original} {self.refers}".split())
 
 
-@dataclass(frozen=True, slots=True)
-class SeenCall:
-    """A call of a tool, and its result as the model saw it."""
-
-    time: float
-    """Seconds since 1970."""
-    thread: str
-    model: str
-    """`provider/model` (empty: unknown)."""
-    call_id: str
-    tool: str
-    arguments: str
-    """Their JSON text."""
-    result: str
-
-
 _Line = TypeVar("_Line", HookLine, SeenCall)
+
+_CALL_FIELDS: Final = ("time", "thread", "model", "call_id", "tool", "arguments", "result")
+"""What is noted of a call; its arguments as JSON text."""
 
 _UNSAID: Final = {each.name: each.default for each in fields(HookLine)}
 """What a field has that a line need not say."""
@@ -124,11 +114,13 @@ class HookJournal:
 
         Raises as `write` does.
         """
-        self._append(self._calls(line.agent, line.session), asdict(call))
+        noted = {name: getattr(call, name) for name in _CALL_FIELDS}
+        noted["arguments"] = json.dumps(dict(call.arguments))
+        self._append(self._calls(line.agent, line.session), noted)
 
     def calls(self, agent: str, session: str) -> Iterator[SeenCall]:
         """What `write_call` noted, in order."""
-        yield from _last(_objects(self._calls(agent, session)), SeenCall)
+        yield from _seen(_objects(self._calls(agent, session)))
 
     def note_earlier(self, line: HookLine, earlier: Sequence[SeenCall]) -> bool:
         """Append calls from before that were not noted yet; whether there are some.
@@ -157,7 +149,11 @@ class HookJournal:
                 since.clear()
             else:
                 since.append(one)
-        return [call for call in _last(since, SeenCall) if call.thread == thread]
+        calls = [call for call in _seen(since) if call.thread == thread]
+        return [
+            replace(call, call_id=call.call_id or f"call {number}")
+            for number, call in enumerate(calls)
+        ]
 
     def lines_of_calls(
         self, agent: str, session: str, calls: Collection[str]
@@ -188,7 +184,7 @@ class HookJournal:
         with suppress(UnreadableError):  # nothing is there, or what is no original
             if not path.is_symlink() and read_bytes(path, len(data)) == data:
                 return
-        replace(path, [data], 0o600, durable=True)
+        own_files.replace(path, [data], 0o600, durable=True)
 
     def lines(self, agent: str, session: str) -> Iterator[HookLine]:
         """The lines of a session, in order; a line that cannot be read is left out.
@@ -208,6 +204,24 @@ class HookJournal:
     def forget(self, content_hash: str) -> None:
         """Remove an original that the store has by now."""
         (self._originals / f"{content_hash}.json").unlink(missing_ok=True)
+
+    def changed(self, agent: str, session: str) -> float:
+        """When something was noted of a session last, in seconds since 1970 (0: nothing is)."""
+        return max(_changed(self._path(agent, session)), _changed(self._calls(agent, session)))
+
+    def remove(self, agent: str, session: str) -> None:
+        """Remove what was noted of a session, and the originals that no other one names.
+
+        Raises OSError.
+        """
+        own = {each for line in self.lines(agent, session) for each in line.originals}
+        for path in (self._path(agent, session), self._calls(agent, session)):
+            path.unlink(missing_ok=True)
+        others = filter(_is_journal, self.folder.glob("*/*.jsonl")) if own else ()
+        for original in own.difference(
+            *(line.originals for each in others for line in _lines(each))
+        ):
+            self.forget(original)
 
     def _path(self, agent: str, session: str) -> Path:
         return self.folder / path_part(agent) / f"{path_part(session)}.jsonl"
@@ -233,7 +247,19 @@ class HookJournal:
 
 
 def _lines(path: Path) -> Iterator[HookLine]:
-    yield from _last(_objects(path), HookLine)
+    names = {each.name for each in fields(HookLine)}
+    yield from _last(
+        _objects(path), lambda one: HookLine(**{name: one[name] for name in one.keys() & names})
+    )
+
+
+def _seen(told: Iterable[Mapping[str, Any]]) -> Iterator[SeenCall]:
+    def read(one: Mapping[str, Any]) -> SeenCall:
+        call = ToolCall(one["call_id"], one["tool"], one["arguments"])
+        told = {name: one[name] for name in _CALL_FIELDS}
+        return SeenCall(**{**told, "arguments": arguments_of(call)})
+
+    yield from _last(told, read)
 
 
 def _is_journal(path: Path) -> bool:
@@ -264,12 +290,13 @@ def _objects(path: Path) -> Iterator[Mapping[str, Any]]:
                     yield told
 
 
-def _last(told: Iterable[Mapping[str, Any]], kind: type[_Line]) -> Iterator[_Line]:
+def _last(
+    told: Iterable[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _Line]
+) -> Iterator[_Line]:
     """What is told of each call, the last time that it is; what is no such thing is left out."""
-    names = {each.name for each in fields(kind)}
-    found: dict[object, _Line] = {}
+    lines: dict[object, _Line] = {}
     for number, one in enumerate(told):
-        with suppress(TypeError):
-            line = kind(**{name: one[name] for name in one.keys() & names})
-            found[(line.thread, line.call_id) if line.call_id else number] = line
-    yield from found.values()
+        with suppress(TypeError, LookupError):
+            line = read(one)
+            lines[(line.thread, line.call_id) if line.call_id else number] = line
+    yield from lines.values()

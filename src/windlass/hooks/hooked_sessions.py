@@ -6,9 +6,10 @@ originals move into the store. Of an agent without a transcript the journal has 
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,12 +19,13 @@ from typing import Final
 from windlass.api.opening import open_store
 from windlass.errors import StoreError, UsageError, WindlassError
 from windlass.history.base import Store
+from windlass.hooks.agent_events import SeenCall
 from windlass.hooks.client import count_failure
-from windlass.hooks.hook_journal import HookJournal, HookLine, SeenCall
+from windlass.hooks.delivery import deliveries, main_transcript
+from windlass.hooks.hook_journal import HookJournal, HookLine
 from windlass.hooks.kept_originals import find_original
-from windlass.hooks.taken import main_transcript, taken
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.importing.storing import ShownShort, StoredSession, store_recording
+from windlass.importing.storing import ShownShort, StoredSession, imported_from, store_recording
 from windlass.importing.streams import recordings
 from windlass.messages import Message, ToolCall, assistant, tool
 from windlass.report.exporting import redacted_message
@@ -31,6 +33,8 @@ from windlass.safety.own_files import make_folder, open_own
 from windlass.settings.settings import Settings
 
 _UNKNOWN: Final = "unknown"
+_IN_USE_S: Final = 3_600.0
+"""Seconds for which a session that was changed counts as one that its agent goes on with."""
 _WHY: Final = "shortened by a hook before a call saw it"
 
 
@@ -87,6 +91,55 @@ def read_hooked(store: Store, folder: Path, lines: Sequence[HookLine]) -> Hooked
     return HookedRecordings(tuple(found), dict(_shortened(store, folder, lines, transcript)))
 
 
+@dataclass(frozen=True, slots=True)
+class PrunedJournals:
+    """The sessions whose journals were removed, or would be."""
+
+    journals: tuple[str, ...]
+    in_use: tuple[str, ...]
+    """Those that were left alone: their agents may go on with them."""
+
+
+def agent_names(store: Store, sessions: Iterable[str]) -> frozenset[str]:
+    """The names that agents gave to sessions of a store, of those that have a hook's journal."""
+    starts = [store.start(name) for name in sessions]
+    return frozenset(one.cascade_id for one in starts if imported_from(one.cascade))
+
+
+def prune_journals(
+    folder: Path,
+    names: Collection[str],
+    older_than_s: float | None,
+    now: float,
+    *,
+    dry_run: bool = False,
+) -> PrunedJournals:
+    """Remove what hooks noted of sessions with these names, or longer ago than that.
+
+    A journal is in use if it, or the transcript of its session, was changed within the last hour.
+    Raises OSError.
+    """
+    journal = HookJournal(folder)
+    removed: list[str] = []
+    in_use: list[str] = []
+    if not journal.folder.is_dir():
+        return PrunedJournals((), ())
+    with _alone(folder):
+        for agent, session in journal.sessions():
+            changed = journal.changed(agent, session)
+            is_old = older_than_s is not None and now - changed > older_than_s
+            if session not in names and not is_old:
+                continue
+            transcript = main_transcript(journal.lines(agent, session))
+            with suppress(OSError):
+                changed = max(changed, 0.0 if transcript is None else transcript.stat().st_mtime)
+            is_free = now - changed > _IN_USE_S
+            (removed if is_free else in_use).append(session)
+            if is_free and not dry_run:
+                journal.remove(agent, session)
+    return PrunedJournals(tuple(removed), tuple(in_use))
+
+
 def _redacted(recording: Recording) -> Recording:
     """The same without credentials, whoever said them."""
     return replace(recording, messages=tuple(map(redacted_message, recording.messages)))
@@ -111,7 +164,7 @@ def _shortened(
     store: Store, folder: Path, lines: Sequence[HookLine], transcript: Path | None
 ) -> Iterator[tuple[str, ShownShort]]:
     """The results whose short form the model got, by the ids of their calls."""
-    got = taken(lines, transcript)
+    got = deliveries(lines, transcript)
     for line in lines:
         is_shown = transcript is None or got.get(line.call_id)
         # Of what the agent would have cut itself the original is no measure of what was saved.
@@ -133,7 +186,9 @@ def _of_journal(journal: HookJournal, agent: str, session: str) -> Iterator[Reco
         for number, seen in enumerate(listed):
             model = seen.model or _UNKNOWN
             calls.append(RecordedCall(len(messages), model, time=seen.time, id=seen.call_id))
-            call = ToolCall(seen.call_id or f"call_{number}", seen.tool, seen.arguments)
+            call = ToolCall(
+                seen.call_id or f"call_{number}", seen.tool, json.dumps(dict(seen.arguments))
+            )
             messages += [assistant(calls=[call]), tool(call, seen.result)]
         name = f"{session} {thread}".strip()
         parent = session if thread else None

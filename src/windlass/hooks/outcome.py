@@ -18,11 +18,11 @@ from windlass.errors import UsageError, WindlassError
 from windlass.history.base import Store
 from windlass.history.places import open_place
 from windlass.hooks.agent_events import is_recall
+from windlass.hooks.delivery import deliveries, main_transcript
 from windlass.hooks.hook_journal import HookLine
 from windlass.hooks.hooked_sessions import store_hooked
 from windlass.hooks.project_stores import usual_store
 from windlass.hooks.status import journal_sessions
-from windlass.hooks.taken import main_transcript, taken
 from windlass.ledger.charges import Charge
 from windlass.messages import Message
 from windlass.report.account import Account, AccountTree
@@ -85,7 +85,7 @@ def hook_report(settings: Settings, since: float, note: Callable[[str], None]) -
         first = lines[0]
         if first.time < since:
             continue
-        told = taken(lines, main_transcript(lines))
+        told = deliveries(lines, main_transcript(lines))
         not_taken += sum(one is False for one in told.values())
         try:
             stored = store_hooked(folder, first.agent, first.session)

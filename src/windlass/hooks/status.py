@@ -11,9 +11,9 @@ from typing import Final
 
 from windlass.hooks import client
 from windlass.hooks.agents import AGENTS
+from windlass.hooks.delivery import deliveries, main_transcript
 from windlass.hooks.hook_journal import HookJournal, HookLine
 from windlass.hooks.installing import Installed, agent_version, installed_hooks, is_too_old
-from windlass.hooks.taken import main_transcript, taken
 
 _LATEST: Final = 5
 """Failures that are listed."""
@@ -74,7 +74,7 @@ def hook_status(store: Path) -> HookStatus:
     sessions = got = untold = 0
     for lines in journal_sessions(store):
         sessions += 1
-        told = taken(lines, main_transcript(lines))
+        told = deliveries(lines, main_transcript(lines))
         for line in lines:
             outcomes[line.outcome] += 1
             unknown[line.tool] += line.outcome == "unknown shape"

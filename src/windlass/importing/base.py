@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib import import_module
 from itertools import accumulate, pairwise
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from windlass.errors import SequenceError
 from windlass.importing.json_files import MemoryLimit
-from windlass.importing.recording import RecordedCall, Recording, RecordingFormat
+from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message, ToolSpec, assistant, canonical_json, user
 from windlass.wire.base import Usage
 from windlass.wire.calls import count
-from windlass.wire.forms import LIST_MODULES, FormName, ListForm, ListReading
+from windlass.wire.forms import LIST_MODULES, FormName, ListForm, ListReader, ListReading
 from windlass.wire.openai import from_openai
 from windlass.wire.openai_responses import joined
 from windlass.wire.usage import possible, read_usage
@@ -29,6 +30,8 @@ MALFORMED: Final = (
 
 COUNTED: Final = "answers that another file has, too"
 """Why an answer is left out that `Answers` has counted already."""
+UNSENT: Final = "messages that were sent in no recorded call"
+"""Why messages are left out that can be read."""
 CODEX_HEADER: Final = frozenset({"id", "timestamp", "instructions"})
 """The keys of the first record of an older file of Codex."""
 
@@ -36,6 +39,10 @@ _MOST_MONEY: Final = 10**9
 """The most US dollars that are believed for one call."""
 _LATEST: Final = 10**11
 """Seconds: of the year 5138. A larger number is one of milli-, micro- or nanoseconds."""
+
+
+Records: TypeAlias = Sequence[Mapping[str, Any]]
+"""The first records of a file."""
 
 
 @dataclass(slots=True)
@@ -114,7 +121,7 @@ UNRECORDED: Final = "[not recorded]"
 """What stands in the place of words that a program did not record."""
 
 
-def unseen(recorded: RecordingFormat, call: RecordedCall, of: Recording) -> Recording:
+def unseen(recorded: str, call: RecordedCall, of: Recording) -> Recording:
     """Calls that a file bills without telling what they said: one call, beside a recording.
 
     Its answer is another one where the bill has grown: then the import puts it in the old one's
@@ -143,9 +150,12 @@ class ItemReader:
     def __init__(self, form: FormName, skipped: Counter[str]) -> None:
         self._form = form
         self._skipped = skipped
-        self._reader = None
-        if form != "openai":
-            self._reader = cast("ListForm", import_module(LIST_MODULES[form])).list_reader()
+        self._reader = self._new()
+
+    def _new(self) -> ListReader | None:
+        if self._form == "openai":
+            return None
+        return cast("ListForm", import_module(LIST_MODULES[self._form])).list_reader()
 
     def read(self, item: object, number: int) -> ListReading:
         """The messages of the next object, which has a number."""
@@ -153,13 +163,49 @@ class ItemReader:
         try:
             if not isinstance(item, Mapping):
                 raise SequenceError(f"{where}: a message is an object")
-            is_apart = self._form == "gemini" and item.get("role") == "system"
-            if self._reader is None or is_apart:
-                return ListReading((from_openai(item, where=where),))
-            return self._reader.read(item, where)
+            try:
+                return self._read(self._reader, item, where)
+            except MALFORMED:
+                readable = self._without_unreadable(item, where)
+                if readable is None:
+                    raise
+                reading = self._read(self._reader, readable, where)
+                self._skipped["parts of messages that cannot be read"] += 1
+                return reading
         except MALFORMED as error:
             self._skipped[f"messages that cannot be read ({str(error).partition(': ')[2]})"] += 1
             return ListReading(())
+
+    def _read(self, reader: ListReader | None, item: Mapping[str, Any], where: str) -> ListReading:
+        if reader is None or (self._form == "gemini" and item.get("role") == "system"):
+            return ListReading((from_openai(item, where=where),))
+        return reader.read(item, where)
+
+    def _without_unreadable(self, item: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
+        """The same without those of its parts that cannot be read (None: none of them can)."""
+        for key in ("content", "parts", "tool_calls"):
+            given = item.get(key)
+            if not isinstance(given, list):
+                continue
+            kept = []
+            for part in given:
+                inner = object_of(part).get("content")
+                whole = part
+                if isinstance(inner, list):  # a result, which is to stay
+                    one_by_one = ((one, {**part, "content": [one]}) for one in inner)
+                    told = [one for one, each in one_by_one if self._reads(item, key, each, where)]
+                    whole = {**part, "content": told}
+                kept += [whole] if self._reads(item, key, whole, where) else []
+            if not kept:
+                return None
+            item = {**item, key: kept}
+        return item
+
+    def _reads(self, item: Mapping[str, Any], key: str, part: Any, where: str) -> bool:
+        with suppress(*MALFORMED):
+            self._read(self._new(), {**item, key: [part]}, where)
+            return True
+        return False
 
 
 def read_list(

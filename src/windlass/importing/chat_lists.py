@@ -6,12 +6,21 @@ call whose usage is not known: a transcript.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from windlass.importing.base import Answers, model_of, read_list, read_tools, text_of
+from windlass.importing.base import Answers, Records, model_of, read_list, read_tools, text_of
 from windlass.importing.exchanges import PROVIDERS, exchange_of, form_of_request, items_of
 from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
+
+
+def recognises(records: Records) -> bool:
+    """Whether a record holds a list of messages with an answer."""
+    return any(
+        isinstance(listed := one.get("messages"), list)
+        and any(isinstance(each, Mapping) and each.get("role") == "assistant" for each in listed)
+        for one in records
+    )
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:

@@ -8,7 +8,7 @@ first recording that has it. The records of one answer share a `message.id`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from windlass.importing.base import (
     COUNTED,
     MALFORMED,
     Answers,
+    Records,
     dollars_of,
     model_of,
     object_of,
@@ -72,7 +73,7 @@ _UNSENT: Final[Mapping[str, str]] = {
 }
 
 
-def recognises(records: Sequence[Record]) -> bool:
+def recognises(records: Records) -> bool:
     """Whether these are the first records of a session of Claude Code."""
     return any(
         (
@@ -168,7 +169,8 @@ class Transcript:
         self._of_record: dict[str, Node | None] = {}
         """The node of each record by its id; a record without a node stands for its parent's."""
         self._of_content: dict[tuple[Node | None, str, str], Node] = {}
-        self._of_call: dict[str, Node] = {}
+        self.callers: dict[str, Node] = {}
+        """The answer that made each call of a tool."""
         self._records = 0
         self._session = ""
         self._project = ""
@@ -211,7 +213,7 @@ class Transcript:
         ident = record.get("uuid")
         node = self._parent(record) if node is None else node
         if isinstance(ident, str) and ident:
-            self._of_record.setdefault(ident, node)
+            self._of_record[ident] = node
         return node
 
     def lane_of(self, record: Record) -> str:
@@ -254,7 +256,7 @@ class Transcript:
         for message in self.tree.read({"role": "user", "content": words.get("content")}).messages:
             content = message.tool_call_id or message.content_hash
             if message.role == "tool":
-                caller = self._of_call.get(message.tool_call_id or "", parent)
+                caller = self.callers.get(message.tool_call_id or "", parent)
                 node = self._node(record, caller, "results", "")
             elif record.get("isCompactSummary"):
                 parent = None
@@ -295,7 +297,7 @@ class Transcript:
                 if message.parts or message.tool_calls:
                     self.tree.extend(node, message, _key_of_block(message))
                 for call in message.tool_calls:
-                    self._of_call.setdefault(call.id, node)
+                    self.callers.setdefault(call.id, node)
         return node
 
     def take_attachment(self, record: Record) -> Node | None:
@@ -351,8 +353,9 @@ class Transcript:
             self._file.skipped[_UNTOLD] += self._compactions
         counted = self._file.skipped[COUNTED]
         # The session first; among ends with the same beginning, the one that was reached last.
-        paths = self.tree.conversations(answers, lambda one: (one.lane != "", one.root, -one.last))
-        conversations = list(paths)
+        conversations = self.tree.conversations(
+            answers, lambda one: (one.lane != "", one.root, -one.last)
+        )
         if main:
             self._file.skipped[COUNTED] = counted
         recordings: list[Recording] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Final
 from windlass.errors import UsageError
 from windlass.importing.base import (
     Answers,
+    Records,
     dollars_of,
     model_of,
     object_of,
@@ -50,7 +51,7 @@ _SUMS: Final = frozenset({"deleted_api_reqs", "subagent_usage"})
 """Notes of what requests cost whose messages are not in the list."""
 
 
-def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
+def recognises(records: Records) -> bool:
     """Whether these are the messages of a task."""
     first = records[0]
     if first.get("version") and isinstance(first.get("sessionId"), str):

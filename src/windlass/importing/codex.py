@@ -18,6 +18,7 @@ from windlass.importing.base import (
     CODEX_HEADER,
     MALFORMED,
     Answers,
+    Records,
     model_of,
     object_of,
     text_of,
@@ -63,6 +64,16 @@ def _parent_of(meta: Mapping[str, Any]) -> str | None:
         text_of(meta, "session_id"),
     )
     return next((one for one in named if one and one != meta.get("id")), "")
+
+
+def recognises(records: Records) -> bool:
+    """Whether these are the first records of a rollout."""
+    types = {"session_meta", "turn_context", "response_item", "event_msg", "compacted"}
+    return any(
+        (text_of(one, "type") in types and isinstance(one.get("payload"), Mapping))
+        or one.keys() >= CODEX_HEADER
+        for one in records
+    )
 
 
 def scan(file: RecordedFile, answers: Answers) -> None:

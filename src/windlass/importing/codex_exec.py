@@ -16,6 +16,7 @@ from windlass.importing.base import (
     MALFORMED,
     UNRECORDED,
     Answers,
+    Records,
     chat_call,
     chat_result,
     object_of,
@@ -33,6 +34,11 @@ from windlass.wire.base import Usage
 _UNTOLD: Final = "usage of answers, which such events tell for a whole turn: it is shared out"
 _NO_MODEL: Final = "models of calls, which such events do not name: no price is known"
 _MODEL: Final = "openai/unknown"
+
+
+def recognises(records: Records) -> bool:
+    """Whether these are the first events of a run."""
+    return any(text_of(one, "type") in ("thread.started", "turn.started") for one in records)
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:

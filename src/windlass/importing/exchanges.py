@@ -27,14 +27,7 @@ from windlass.importing.base import (
     usage_of,
 )
 from windlass.importing.json_files import RecordedFile
-from windlass.importing.recording import (
-    GRADES,
-    Grade,
-    Kind,
-    RecordedCall,
-    Recording,
-    RecordingFormat,
-)
+from windlass.importing.recording import GRADES, Grade, Kind, RecordedCall, Recording
 from windlass.importing.tree import ConversationTree
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.safety.foreign import parse_recorded
@@ -92,7 +85,7 @@ class _Chain:
 class Exchanges:
     """Puts exchanges together to conversations, in their order."""
 
-    def __init__(self, file: RecordedFile, answers: Answers, recorded: RecordingFormat) -> None:
+    def __init__(self, file: RecordedFile, answers: Answers, recorded: str) -> None:
         self._tree = ConversationTree(file, recorded, "openai")
         self._file = file
         self._answers = answers

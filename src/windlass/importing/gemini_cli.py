@@ -15,6 +15,7 @@ from typing import Any, Final
 from windlass.importing.base import (
     MALFORMED,
     Answers,
+    Records,
     model_of,
     object_of,
     read_list,
@@ -35,6 +36,11 @@ _COUNTS: Final = {
     "cachedContentTokenCount": "cached",
     "toolUsePromptTokenCount": "tool",
 }
+
+
+def recognises(records: Records) -> bool:
+    """Whether these are the first records of a session."""
+    return any(one.keys() >= {"sessionId", "projectHash"} for one in records)
 
 
 def beside(file: RecordedFile) -> list[Path]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from windlass.importing.base import (
     Answers,
+    Records,
     dollars_of,
     model_of,
     object_of,
@@ -17,6 +18,15 @@ from windlass.importing.base import (
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.importing.tree import ConversationTree
+
+
+def recognises(records: Records) -> bool:
+    """Whether this is a trajectory of mini-SWE-agent."""
+    first, info = records[0], records[0].get("info")
+    return isinstance(first.get("messages"), list) and (
+        str(first.get("trajectory_format")).startswith("mini-swe-agent")
+        or (isinstance(info, Mapping) and "mini_version" in info)
+    )
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:

@@ -6,12 +6,13 @@ follows the summary is a recording of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from windlass.importing.base import (
     MALFORMED,
     Answers,
+    Records,
     chat_call,
     chat_result,
     dollars_of,
@@ -30,7 +31,7 @@ _ASKED: Final = "What did we do so far?"
 """What opencode sends in front of a summary."""
 
 
-def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
+def recognises(records: Records) -> bool:
     """Whether this is an exported session."""
     listed = records[0].get("messages") or [{}]
     return "info" in records[0] and all(one.keys() >= {"info", "parts"} for one in listed)

@@ -20,6 +20,7 @@ from windlass.importing.base import (
     MALFORMED,
     UNRECORDED,
     Answers,
+    Records,
     chat_call,
     chat_result,
     dollars_of,
@@ -48,6 +49,16 @@ _ASKED: Final[Mapping[str, str]] = {
 }
 """Events of a span that hold one message of its request, with the role."""
 _ANSWERED: Final = "gen_ai.choice"
+
+
+def recognises(records: Records) -> bool:
+    """Whether these are spans."""
+    return any(
+        "resourceSpans" in one
+        or "resource_spans" in one
+        or object_of(one.get("context")).keys() >= {"trace_id", "span_id"}
+        for one in records
+    )
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:

@@ -29,29 +29,6 @@ messages is known by its size only.
 Kind: TypeAlias = Literal["session", "side chain", "branch", "after compaction"]
 """Why a recording is one of its own; all kinds but the first have a parent."""
 
-RecordingFormat: TypeAlias = Literal[
-    "claude-code-bodies",
-    "claude-code",
-    "codex",
-    "codex-exec",
-    "gemini-cli",
-    "opencode",
-    "cline",
-    "mini-swe-agent",
-    "swe-agent",
-    "otel",
-    "request-log",
-    "chat",
-    "session",
-    "messages",
-    "hook",
-]
-"""The format of the file that a recording was read from, as `--as` calls it.
-
-`session`: it is a session of a store; `messages`: a list that a program gave; `hook`: the calls of
-tools that a hook noted.
-"""
-
 ESTIMATED: Final = (
     "the transcript holds the usage with which answers began; the output of {} is estimated from"
     " the replies"
@@ -143,7 +120,9 @@ class Recording:
 
     name: str
     """Unique among the recordings of a file or folder, and the same at each reading."""
-    format: RecordingFormat
+    format: str
+    """What it was read from: a name of the table of formats, as `--as` takes it, or `session` (of a
+    store), `messages` (a list that a program gave), `hook` (the calls that a hook noted)."""
     grade: Grade
     model: str
     """`provider/model` of its first call."""

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windlass.importing.base import Answers
-from windlass.importing.exchanges import Exchanges, exchange_of
+from windlass.importing.base import Answers, Records
+from windlass.importing.exchanges import Exchanges, exchange_of, form_of_request
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
+
+
+def recognises(records: Records) -> bool:
+    """Whether a record holds a request with its answer."""
+    exchanges = [exchange_of(record) for record in records]
+    return any(
+        one is not None and one.response is not None and form_of_request(one.request, one.response)
+        for one in exchanges
+    )
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:

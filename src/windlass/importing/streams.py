@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.importing._formats import BODIES, FORMATS, FileFormat, recognise
-from windlass.importing._unread import unread
-from windlass.importing.base import COUNTED, Answers
+from windlass.importing._formats import BODIES, READ, FileFormat, recognise, unread
+from windlass.importing.base import COUNTED, UNSENT, Answers
 from windlass.importing.claude_bodies import BodyFolder, is_folder_of_bodies
 from windlass.importing.claude_code import SIDE_CHAIN
 from windlass.importing.json_files import RecordedFile
@@ -36,8 +35,8 @@ def recordings(
     call; for a folder, where that is so of all its files.
     """
     place = Path(path)
-    if form is not None and form not in FORMATS:
-        raise UsageError(f"unknown format {form!r}: {did_you_mean(form, FORMATS)}")
+    if form is not None and form not in READ:
+        raise UsageError(f"unknown format {form!r}: {did_you_mean(form, READ)}")
     if not place.is_dir():
         if not place.exists():
             raise UsageError(f"there is no file or folder {str(path)!r}")
@@ -85,22 +84,23 @@ def _open(path: Path) -> RecordedFile:
     try:
         return RecordedFile(path)
     except UsageError as error:
-        raise UsageError(unread(path) or str(error)) from error
+        known = recognise(path)
+        raise error if known is None else unread(path, known) from error
 
 
 def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
-    """The format of a file. Raises UsageError where it is not a known one."""
+    """The format of a file. Raises UsageError where it is not a known one, or not read."""
     if isinstance(file, BodyFolder):
         return BODIES
-    known = recognise(file.head) if form is None else FORMATS[form]
+    known = recognise(file.path, file.head) if form is None else READ[form]
+    if known is not None and known.reader is None:
+        raise unread(file.path, known)
     if known is not None:
         return known
-    if named := unread(file.path, file.head):
-        raise UsageError(named)
     keys = ", ".join(map(str, list(file.head[0])[:6])) or "nothing"
     raise UsageError(
         f"{str(file.path)!r} is not a recording of a known format: its first object has {keys};"
-        f" known formats: {', '.join(FORMATS)}"
+        f" known formats: {', '.join(READ)}"
     )
 
 
@@ -135,6 +135,7 @@ def _require_one(recordings: Iterator[Recording], file: RecordedFile) -> Iterato
         is_empty = False
         yield recording
     if is_empty:
+        del file.skipped[UNSENT]  # that is what is said here
         most = (+file.skipped).most_common(3)
         skipped = ", ".join(f"{count:,} {reason}" for reason, count in most)
         left_out = f"; left out: {skipped}" if skipped else ""

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import Answers, model_of, object_of, text_of
+from windlass.importing.base import Answers, Records, model_of, object_of, text_of
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.importing.tree import ConversationTree
 from windlass.safety.foreign import parse_recorded
+
+
+def recognises(records: Records) -> bool:
+    """Whether this is a trajectory of SWE-agent."""
+    return all(isinstance(records[0].get(key), list) for key in ("trajectory", "history"))
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:

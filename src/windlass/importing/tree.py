@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TypeAlias
 
-from windlass.importing.base import COUNTED, UNRECORDED, Answers, ItemReader
+from windlass.importing.base import COUNTED, UNRECORDED, UNSENT, Answers, ItemReader
 from windlass.importing.json_files import MemoryLimit, NamedFile
-from windlass.importing.recording import Grade, Kind, RecordedCall, Recording, RecordingFormat
+from windlass.importing.recording import Grade, Kind, RecordedCall, Recording
 from windlass.messages import Message, assistant
 from windlass.wire.forms import FormName, ListReading
 from windlass.wire.openai_responses import joined
@@ -86,9 +86,9 @@ class Conversation:
 class ConversationTree:
     """The nodes of a file, in the order in which they were added."""
 
-    def __init__(self, file: NamedFile, recorded: RecordingFormat, form: FormName) -> None:
+    def __init__(self, file: NamedFile, recorded: str, form: FormName) -> None:
         self._file = file
-        self._recorded: RecordingFormat = recorded
+        self._recorded = recorded
         self._form = form
         self._readers: dict[str, ItemReader] = {}
         self._limit = MemoryLimit(file.path)
@@ -165,7 +165,7 @@ class ConversationTree:
 
     def conversations(
         self, answers: Answers | None = None, order: Callable[[Node], Order] | None = None
-    ) -> Iterator[Conversation]:
+    ) -> list[Conversation]:
         """The paths with calls that no path before has, sorted by their ends.
 
         With `answers`, a call that another file has, too, is not counted here, and a word stands
@@ -174,23 +174,30 @@ class ConversationTree:
         ends = [node for node in self.nodes if node.is_end]
         if order is not None:
             ends.sort(key=order)
-        met: set[int] = set()
+        met: set[Node] = set()
+        shown: set[Node] = set()
+        conversations: list[Conversation] = []
         for end in ends:
-            path = end.path()
+            path, is_new = end.path(), False
             messages: list[Message] = []
             calls: list[RecordedCall] = []
             for node in path:
                 call = node.call
                 if call is not None and not node.messages and answers is not None:
                     node.messages.append(assistant(UNRECORDED))
-                if call is not None and id(node) not in met:
-                    met.add(id(node))
+                if call is not None and node not in met:
+                    met.add(node)
+                    is_new = True
                     if counted := call if answers is None else self._counted(node, call, answers):
                         calls.append(replace(counted, at=len(messages)))
                 messages += node.said
+            shown.update(path if is_new else ())  # if not here, then where its calls are counted
             if calls:
                 self._limit.take_again(len(messages))
-                yield Conversation(path, messages, calls)
+                conversations.append(Conversation(path, messages, calls))
+        if unsent := sum(len(node.messages) for node in self.nodes if node not in shown):
+            self._file.skipped[UNSENT] += unsent
+        return conversations
 
     def _counted(self, node: Node, call: RecordedCall, answers: Answers) -> RecordedCall | None:
         """The call of a node; None where it was counted before."""
@@ -234,7 +241,7 @@ class ConversationTree:
         agent may write `commands` into its text: then results are words of the user, it is known
         that there were no tools, and the evidence is of that grade.
         """
-        for number, one in enumerate(list(self.conversations(answers)), 1):
+        for number, one in enumerate(self.conversations(answers), 1):
             kind: Kind = "session" if parent is None else "side chain"
             name, above = session, parent or None
             if number > 1:

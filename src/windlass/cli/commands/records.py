@@ -13,7 +13,16 @@ from typer.core import TyperCommand
 
 from windlass.cli.command import command
 from windlass.cli.options import Force, Session, StoreOption
-from windlass.cli.output import note, out, print_csv, print_json, printed_as_json, progress, shorten
+from windlass.cli.output import (
+    note,
+    out,
+    print_csv,
+    print_json,
+    printed_as_json,
+    progress,
+    shorten,
+    to_plain,
+)
 from windlass.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -132,12 +141,14 @@ def prune(
     ] = False,
     store: StoreOption = None,
 ) -> None:
-    """Delete sessions and what only they use. No other command deletes anything."""
+    """Delete sessions, what hooks noted of them and what only they use. Nothing else deletes."""
     import time
+    from functools import partial
 
     from windlass.api.opening import open_store
     from windlass.caching.rates import many
     from windlass.cli.named_store import read_age, read_settings
+    from windlass.hooks.hooked_sessions import agent_names, prune_journals
 
     if (older_than is None) == (session is None):
         raise UsageError("prune takes either --older-than AGE or --session SESSION")
@@ -146,12 +157,14 @@ def prune(
         raise UsageError(
             f"--older-than {older_than!r} must be a number with a unit: 90d, 12h, 30m, 45s"
         )
+    now = time.time()
     with open_store(read_settings(store), existing=True, writing=True) as history:
         session_id = None if session is None else history.find_session(session)
-        pruned = history.prune(
-            older_than_s=age, session_id=session_id, now=time.time(), dry_run=dry_run
-        )
-    if printed_as_json(pruned):
+        ask = partial(history.prune, older_than_s=age, session_id=session_id, now=now)
+        names = agent_names(history, ask(dry_run=True).sessions)
+        pruned = ask(dry_run=dry_run)
+        journals = prune_journals(history.folder, names, age, now, dry_run=dry_run)
+    if printed_as_json({**to_plain(pruned), **to_plain(journals)}):
         return
     verb = "would remove" if dry_run else "removed"
     out.print(
@@ -161,8 +174,13 @@ def prune(
     )
     for name in pruned.sessions:
         out.print(f"  {name}")
-    if pruned.running:
-        out.print(f"left alone, as they are running: {', '.join(pruned.running)}")
+    if journals.journals:
+        out.print(f"{verb} what hooks noted of {many(len(journals.journals), 'session')}")
+        for name in journals.journals:
+            out.print(f"  {name}")
+    for names_left, why in ((pruned.running, "running"), (journals.in_use, "in use by an agent")):
+        if names_left:
+            out.print(f"left alone, as they are {why}: {', '.join(names_left)}")
 
 
 _STATES = {

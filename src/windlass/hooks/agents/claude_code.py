@@ -98,6 +98,3 @@ def _tool_event(payload: Mapping[str, Any], place: AgentPlace, *, failed: bool) 
         failed=failed,
         fits=None if found is None else found[0].fits,
     )
-
-
-ADAPTER: Final = ClaudeCode()

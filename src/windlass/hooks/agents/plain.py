@@ -11,23 +11,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, get_args
 
 from windlass.hooks.agent_events import (
     AgentPlace,
     HookEvent,
     Moment,
-    SeenResult,
+    SeenCall,
     SessionEvent,
     ToolEvent,
 )
 
 
+@dataclass(frozen=True, slots=True)
 class Plain:
-    """The adapter; others that have an own way to say the same are made from it."""
+    """The adapter of an agent with this name."""
 
-    name = "plain"
+    name: str
 
     def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
         """What a client says. Raises ValueError where the session is missing."""
@@ -63,14 +65,11 @@ class Plain:
         return json.dumps({} if text is None else {"text": text})
 
 
-def _earlier(listed: object) -> Iterator[SeenResult]:
+def _earlier(listed: object) -> Iterator[SeenCall]:
     """The earlier results that a client tells of; what is none is left out."""
     for one in listed if isinstance(listed, list) else ():
         match one:
             case {"call_id": str(call_id), "tool": str(tool), "text": str(text)} if call_id:
                 arguments = one.get("arguments")
                 given = arguments if isinstance(arguments, Mapping) else {}
-                yield SeenResult(call_id, tool, given, text)
-
-
-ADAPTER: Final = Plain()
+                yield SeenCall(call_id, tool, given, text)

@@ -1,4 +1,4 @@
-"""Whether an agent took what a hook answered: its transcript has what the model was shown."""
+"""Whether a model got what a hook answered: the agent's transcript has what it was shown."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def main_transcript(lines: Iterable[HookLine]) -> Path | None:
     return None
 
 
-def taken(lines: Iterable[HookLine], transcript: Path | None) -> dict[str, bool | None]:
+def deliveries(lines: Iterable[HookLine], transcript: Path | None) -> dict[str, bool | None]:
     """By the id of each call whose result was shortened: whether its model got the short form.
 
     None: the transcript does not tell, or not yet.
     """
     short = {line.call_id: line for line in lines if line.outcome == "shortened"}
-    told: dict[str, bool | None] = dict.fromkeys(short)
+    got: dict[str, bool | None] = dict.fromkeys(short)
     if transcript is None or not short:
-        return told
+        return got
     beside = transcript.with_suffix("") / SIDE
     for path in (transcript, *(sorted(beside.glob("*.jsonl")) if beside.is_dir() else ())):
         for call_id, result, block in _results(path):
@@ -47,11 +47,11 @@ def taken(lines: Iterable[HookLine], transcript: Path | None) -> dict[str, bool 
             if line is None:
                 continue
             if result is None:  # as of subagents: the short form names its original
-                told[call_id] = reference_to(line.original) in json.dumps(block)
+                got[call_id] = reference_to(line.original) in json.dumps(block)
                 continue
-            found = shape_of(CLAUDE_CODE, line.tool, result)
-            told[call_id] = found is not None and text_hash(found[1]) == line.shown
-    return told
+            known = shape_of(CLAUDE_CODE, line.tool, result)
+            got[call_id] = known is not None and text_hash(known[1]) == line.shown
+    return got
 
 
 def _results(path: Path) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
