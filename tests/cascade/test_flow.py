@@ -28,7 +28,9 @@ from windlass.cascade.warnings import flow_warnings
 def phases(**ways_on: str) -> list[Phase]:
     """Phases by name, each with its targets in one text."""
     return [
-        Phase(name=name, instructions=f"Do {name}.", handoffs=targets.split())
+        Phase.model_validate(
+            {"name": name, "instructions": f"Do {name}.", "handoffs": targets.split()}
+        )
         for name, targets in ways_on.items()
     ]
 

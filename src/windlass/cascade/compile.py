@@ -23,7 +23,7 @@ from windlass.cascade.layers import (
     window_layers,
     window_policy,
 )
-from windlass.cascade.model import Cascade, GenerationSettings, Phase, long_form
+from windlass.cascade.model import Cascade, GenerationSettings, Phase
 from windlass.cascade.options import AutoContext
 from windlass.declared import Model
 from windlass.settings.settings import Settings
@@ -114,8 +114,6 @@ def _pruned(budget: rules.Budget) -> int | None:
 def budget_of(phase: Phase) -> rules.Budget:
     """`max_input_tokens` in its inner form."""
     limit = phase.max_input_tokens
-    if isinstance(limit, int):  # as `model_copy` takes it
-        return rules.Budget(limit)
     return rules.Budget() if limit is None else rules.Budget(**dict(limit))
 
 
@@ -153,7 +151,7 @@ def _index(cascade: Cascade, phase: Phase) -> int:
 
 
 def _sources(
-    sources: Sequence[rules.ContextSource | str],
+    sources: Sequence[rules.ContextSource],
     ran: Sequence[str] | None,
     place: str,
     own: Collection[str],
@@ -163,7 +161,7 @@ def _sources(
         rules.PhaseSource.model_construct(
             **{**dict(source), "phase": name, "place": f"{place}[{position}]"}
         )
-        for position, source in enumerate(map(long_form, sources))
+        for position, source in enumerate(sources)
         for name in reach(source.phase, ran, exclude, own)
     )
 

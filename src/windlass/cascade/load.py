@@ -234,13 +234,15 @@ def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
     if reading.lines:
         mistakes += _pythons_spelling(reading)
     mistakes += [_in_file(error, reading) for error in errors]
-    mistakes += _read_as_others(reading, [sentences.path_of(error) for error in errors])
+    mistakes += _read_as_others(
+        reading, [sentences.path_of(error, reading.data) for error in errors]
+    )
     return Loaded(reading, sort_mistakes(mistakes), partial, sort_mistakes(warnings))
 
 
 def _in_file(error: ErrorDetails, reading: ParsedText, then: str = "") -> Mistake:
     """What pydantic found, in words and with its line; `then` is what became of it."""
-    place = sentences.path_of(error)
+    place = sentences.path_of(error, reading.data)
     words = sentences.sentence(error, reading.data, reading.texts.get(place))
     line, value = reading.line(place), error["input"]
     is_entry = error["type"] == "string_type" and isinstance(value, dict) and len(value) == 1
@@ -375,7 +377,7 @@ class _Remaining:
 
     def _wrong(self, error: ErrorDetails) -> Path | None:
         """The place of what is wrong; None where a name that is missing is made up."""
-        path = sentences.path_of(error)
+        path = sentences.path_of(error, self.data)
         if error["type"] != "missing":
             return path
         match path:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field, Strict, Tag, ValidationError
+from pydantic import Field, Strict, ValidationError
 
-from windlass.declared import Count, Model, Text, YesNo, by_form
+from windlass.declared import Count, Model, Short, Text, YesNo
 from windlass.window.policies.budget import SUMMARY_TOKENS, OnExceed
 
 Strategy: TypeAlias = Literal["sliding_window", "prune_oldest", "summarize", "warn", "fail"]
@@ -72,12 +72,6 @@ class PhaseBudget(Model):
     """With `summarize`: how long the summary is."""
 
 
-BudgetOrTotal: TypeAlias = Annotated[
-    Annotated[Count, Tag("<number>")] | Annotated[PhaseBudget, Tag("<object>")],
-    by_form("<number>", "<object>"),
-]
-
-
 class CascadeBudget(PhaseBudget):
     """Limits for the tokens of every phase."""
 
@@ -97,7 +91,9 @@ class CascadeBudget(PhaseBudget):
     enabled: YesNo = True
     """Whether it holds."""
 
-    phase_overrides: dict[str, BudgetOrTotal] = Field(default_factory=dict)
+    phase_overrides: dict[str, Annotated[PhaseBudget, Short("max_total", Count)]] = Field(
+        default_factory=dict
+    )
     """What phases have in place of it, by their names: a number (`max_total`), or an object."""
 
 
@@ -123,8 +119,7 @@ def with_token_budget(data: Mapping[str, Any]) -> Mapping[str, Any]:
 def _phase_with_budget(phase: Any, budget: CascadeBudget) -> Any:
     if not isinstance(phase, Mapping):
         return phase
-    other = budget.phase_overrides.get(str(phase.get("name")))
-    own = other if isinstance(other, PhaseBudget) else PhaseBudget(max_total=other)
+    own = budget.phase_overrides.get(str(phase.get("name"))) or PhaseBudget()
     overrides = {key: value for key, value in dict(own).items() if value is not None}
     merged = budget.model_copy(update=overrides)
     limits: dict[str, Any] = {}

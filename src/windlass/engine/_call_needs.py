@@ -18,7 +18,7 @@ class CallPhase(Protocol):
         """The name of the phase."""
 
     @property
-    def callouts(self) -> Mapping[str, CalloutRule | str]:
+    def callouts(self) -> Mapping[str, CalloutRule]:
         """What is called out, by the name that it gets or by what it is."""
 
 
