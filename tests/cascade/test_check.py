@@ -22,8 +22,8 @@ from tests.cascade.making import (
     loaded,
     places,
 )
-from tests.support.cascade_check import mistakes
-from windlass.cascade.check import check, checked_cascade
+from tests.support.cascade_check import checked_cascade, mistakes
+from windlass.cascade.check import check
 from windlass.cascade.load import from_python, load, parse
 from windlass.cascade.model import Cascade, Phase, PhaseContext
 from windlass.cascade.rules import ContextSource

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cascade.making import cascade, loaded
-from tests.support.cascade_check import mistakes
-from windlass.cascade.check import check, checked_cascade
+from tests.support.cascade_check import checked_cascade, mistakes
+from windlass.cascade.check import check
 from windlass.cascade.flow import (
     certain,
     ends,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from windlass.cascade import _tool_checks as of_tools
 from windlass.cascade._sentences import shown
@@ -24,16 +24,15 @@ from windlass.cascade.deterministic import INPUTS, SQL
 from windlass.cascade.flow import is_graph, may_have_run
 from windlass.cascade.handoffs import END, ROUTE_TO, targets_of
 from windlass.cascade.layers import choosing_layers, merge_layers
-from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
-from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose
+from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
+from windlass.cascade.model import PARENT, REACHES, Phase, can_choose
 from windlass.cascade.needs import needs_of
-from windlass.cascade.notes import notes
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.other_products import foreign_name
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
 from windlass.cascade.templates import templates_of
-from windlass.errors import CascadeError, Mistake, did_you_mean
+from windlass.errors import Mistake, did_you_mean
 from windlass.safety.files import PROMPT_BYTES, UnreadableError
 from windlass.text.templates import (
     CALLOUT,
@@ -77,20 +76,6 @@ def check(
         return loaded.mistakes
     checker = _Checker(loaded.partial, tools, servers, parents=parents, children=children)
     return sort_mistakes([*loaded.mistakes, *checker.cascade_mistakes()])
-
-
-def checked_cascade(
-    cascade: Loaded | Cascade | Mapping[str, Any],
-    *,
-    tools: Registry | None = None,
-    servers: Collection[str] = (),
-) -> Cascade:
-    """The cascade, when nothing is wrong with it; raises CascadeError with all mistakes."""
-    loaded = cascade if isinstance(cascade, Loaded) else from_python(cascade)
-    mistakes = check(loaded, tools=tools, servers=servers)
-    if mistakes:
-        raise CascadeError(mistakes, notes(loaded))
-    return loaded.cascade
 
 
 class _Checker:
