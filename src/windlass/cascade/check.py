@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -18,7 +18,6 @@ from windlass.cascade.decision_points import (
     AGAIN,
     GOES_ON,
     DecisionPoints,
-    HumanInput,
 )
 from windlass.cascade.deterministic import INPUTS, SQL
 from windlass.cascade.flow import is_graph, may_have_run
@@ -132,7 +131,7 @@ class _Checker:
     def cascade_mistakes(self) -> Iterator[Mistake]:
         yield from self.at_hand.register_own()
         for path, template, index in templates_of(self.partial):
-            is_condition = path[-1] in ("if", "condition") and path[2:3] != ("inputs",)
+            is_condition = path[2:3] in (("context",), ("inject_from",))
             look = self.condition if is_condition else self.template
             yield from look(path, template, index)
         choice = self.cascade.tool_choice
@@ -356,20 +355,15 @@ class _Checker:
                 path, f"{text}; a condition is a template, such as {{{{ state.x }}}}"
             )
 
-    def template(
-        self, path: Path, template: str, index: int | None, names: Sequence[str] = ()
-    ) -> Iterator[Mistake]:
-        """What is wrong with a template of the phase at `index` (None: of the cascade).
-
-        `names` are those that it can use, where they are others than its place says.
-        """
+    def template(self, path: Path, template: str, index: int | None) -> Iterator[Mistake]:
+        """What is wrong with a template of the phase at `index` (None: of the cascade)."""
         try:
             used = find_names(template)
         except TemplateError as error:
             wrong = f"bad template: {error.text}; {_NO_TEMPLATE}"
             yield self.in_template(path, template, error.line, wrong)
             return
-        names = names or _names_at(path)
+        names = _names_at(path)
         for name in used:
             if name.of != "outputs" and self.cascade.is_lenient:
                 continue  # it prints nothing, and is told
@@ -418,10 +412,6 @@ class _Checker:
                 if getattr(phase, key):
                     text = "this phase runs a tool; 'routing' says where its result leads"
                     yield self.mistake(("phases", index, key), text)
-        after = phase.human_input
-        if isinstance(after, HumanInput) and after.asks_if is not None:
-            place: Path = ("phases", index, "human_input", "condition")
-            yield from self.template(place, after.asks_if, index, names=(*NAMES, "output"))
         known = {*self.names, *GOES_ON, *ABORTS, *AGAIN}
         points = phase.decision_points
         for key, action in points.routing.items() if isinstance(points, DecisionPoints) else ():
@@ -444,6 +434,8 @@ def _names_at(path: Path) -> tuple[str, ...]:
             return (*NAMES, *CALLOUT)
         case ("phases", _, "inputs", *_):
             return (*NAMES, *RECORDED)
+        case ("phases", _, "human_input", _):
+            return (*NAMES, "output")
         case ("phases", _, "instructions"):
             return (*NAMES, *MOMENTS, *SOUNDING, *RULES, *RECORDED)
         case ("phases", _, "rules", _):

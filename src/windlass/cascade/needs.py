@@ -146,6 +146,8 @@ def _always_rendered(partial: PartialCascade) -> Iterator[Template]:
         match each.path:
             case ("validators", *_) | ("phases", _, "callouts", *_):
                 continue
+            case ("phases", _, "human_input", *_):
+                continue
             case ("phases", _, "inputs", *_):
                 pass
             case ("system",) if not any(each.system is None for each in phases):

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from jinja2 import nodes
 
 from windlass.cascade.callout_rules import MESSAGES, OUTPUT, name_for
+from windlass.cascade.decision_points import HumanInput
 from windlass.cascade.load import PartialCascade
 from windlass.cascade.model import Phase
 from windlass.cascade.source import Path
@@ -38,7 +39,7 @@ def templates_of(partial: PartialCascade) -> Iterator[Template]:
         base: Path = ("phases", index)
         for place, written in _of_phase(phase).items():
             path: Path = (*base, *place)
-            is_short = place[0] != "inputs" and place[-1] == "condition"
+            is_short = place[0] in ("context", "inject_from") and place[-1] == "condition"
             if is_short and partial.written((*path[:-1], "if")) is not None:
                 path = (*path[:-1], "if")
             if written is not None:
@@ -50,6 +51,8 @@ def _of_phase(phase: Phase) -> dict[Path, str | None]:
     found: dict[Path, str | None] = {
         (*place, "condition"): source.condition for place, source in phase.sources.items()
     }
+    if isinstance(phase.human_input, HumanInput):
+        found["human_input", "condition"] = phase.human_input.asks_if
     found |= {("instructions",): phase.instructions, ("system",): phase.system}
     found |= {("rules", key): text for key, text in phase.rules.templates.items()}
     for what in (OUTPUT, MESSAGES):
