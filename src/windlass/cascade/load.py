@@ -24,7 +24,6 @@ from windlass.cascade.deterministic import bodies_in
 from windlass.cascade.inputs_schema import in_our_words
 from windlass.cascade.model import Cascade, FileLines
 from windlass.cascade.other_products import (
-    foreign_keys,
     lenient_values,
     not_a_cascade,
     without_foreign_keys,
@@ -203,7 +202,7 @@ def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
     """What data that was read holds: a cascade, or what keeps it from being one."""
     if (other := not_a_cascade(reading.data)) is not None:
         return Loaded(reading, (Mistake(reading.file, reading.line(()), other),), None)
-    data, warnings = without_foreign_keys(reading.data), list(foreign_keys(reading))
+    data, warnings = without_foreign_keys(reading)
     if lenient:
         data, changed = lenient_values(data)
         warnings += [_mistake(reading, path, reading.line(path), text) for path, text in changed]
