@@ -33,6 +33,7 @@ from windlass.cascade.source import Path
 from windlass.cascade.templates import templates_of
 from windlass.errors import Mistake, did_you_mean
 from windlass.safety.files import PROMPT_BYTES, UnreadableError
+from windlass.text.lookups import Used, find_names
 from windlass.text.templates import (
     CALLOUT,
     JUDGED,
@@ -42,8 +43,6 @@ from windlass.text.templates import (
     RULES,
     SOUNDING,
     TemplateError,
-    Used,
-    find_names,
     is_constant,
 )
 from windlass.tools.registry import Registry

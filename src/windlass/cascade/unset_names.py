@@ -18,8 +18,9 @@ from windlass.cascade.load import Loaded, PartialCascade
 from windlass.cascade.model import Cascade
 from windlass.cascade.needs import input_needs
 from windlass.cascade.state_keys import sure_keys
-from windlass.cascade.templates import Lookup, lookups, templates_of
+from windlass.cascade.templates import templates_of
 from windlass.errors import Mistake
+from windlass.text.lookups import Lookup, lookups
 from windlass.text.templates import LAST_ERROR, OUTPUT_OF, PhaseOutput, TemplateError
 
 
@@ -99,7 +100,7 @@ def _uses(template: str) -> list[_Use]:
         found = lookups(template)
     except TemplateError:  # a mistake of its own
         return []
-    asked = {(each.name, each.keys) for each in found if each.optional}
+    asked = {(each.name, each.keys) for each in found if each.asked}
     uses: dict[str, _Use] = {}
     for each in found:
         if (each.name, each.keys) not in asked and (use := _use_in(each)) is not None:
