@@ -32,7 +32,7 @@ from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
 from windlass.cascade.templates import templates_of
 from windlass.errors import Mistake, did_you_mean
-from windlass.safety.files import PROMPT_BYTES, UnreadableError
+from windlass.safety.files import PROMPT_BYTES, MissingFileError, UnreadableError
 from windlass.text.lookups import Used, find_names
 from windlass.text.templates import (
     CALLOUT,
@@ -211,16 +211,20 @@ class _Checker:
                 if not self.cascade.is_lenient:
                     yield self.mistake((*base, "tool"), wrong)
                 return
-        yield from of_tools.call_mistakes(self.partial, index, phase, self.at_hand.tools)
         if phase.tool is not None and phase.tool.startswith(SQL):
-            yield from self.query(phase, phase.tool.removeprefix(SQL).strip())
+            yield from self.query(index, phase, phase.tool.removeprefix(SQL).strip())
+        else:
+            yield from of_tools.call_mistakes(self.partial, index, phase, self.at_hand.tools)
 
-    def query(self, phase: Phase, name: str) -> Iterator[Mistake]:
-        """What is wrong with the template in a query's file, told with its line there."""
+    def query(self, index: int, phase: Phase, name: str) -> Iterator[Mistake]:
+        """What is wrong with a query's file, and with the template in it, told with its line."""
         folders = self.partial.reading.folders
         try:
             template = folders.read_text(name, PROMPT_BYTES)
-        except UnreadableError:  # which is told where it is named
+        except UnreadableError as error:
+            is_gone = isinstance(error, MissingFileError)
+            text = f"no such file: {name!r}" if is_gone else f"{name!r} {error}"
+            yield self.mistake(("phases", index, "tool"), text)
             return
         file, known = str(folders.at(name)), (*NAMES, *phase.inputs, INPUTS)
         try:

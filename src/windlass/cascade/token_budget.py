@@ -59,7 +59,7 @@ class PhaseBudget(Model):
     """The tokens of a request and its reply."""
 
     reserve_for_output: Annotated[int, Strict(), Field(ge=0)] | None = None
-    """The tokens of it that are left for the reply."""
+    """The tokens of it that are left for the reply: the `max_output_tokens` where none is set."""
 
     warning_threshold: Annotated[float, Strict(), Field(gt=0, le=1)] | None = None
     """The share of the input's limit from which on a warning is given."""
@@ -76,17 +76,9 @@ class CascadeBudget(PhaseBudget):
     """Limits for the tokens of every phase."""
 
     max_total: Count = 100_000
-    """The tokens of a request and its reply."""
-
     reserve_for_output: Annotated[int, Strict(), Field(ge=0)] = 4_000
-    """The tokens of it that are left for the reply: the `max_output_tokens` where none is set."""
-
     warning_threshold: Annotated[float, Strict(), Field(gt=0, le=1)] = _SHARE
-    """The share of the input's limit from which on a warning is given."""
-
     strategy: Strategy = "sliding_window"
-    """What is done with a request above the limit: sliding_window and prune_oldest leave the oldest
-    turns out, summarize puts a summary in their place, warn goes on, fail ends the phase."""
 
     enabled: YesNo = True
     """Whether it holds."""
