@@ -315,9 +315,10 @@ def _validate(reading: ParsedText, data: Any) -> tuple[list[ErrorDetails], Parti
     if cascade is not None:
         return [], PartialCascade(cascade, reading, moved=moved)
     rest, remaining = _Remaining(copy.deepcopy(data)), errors
-    # What stands around a wrong part may be wrong without it, and goes then, too.
-    for depth in (None, None, _OF_PHASE):
-        if not rest.leave_out(remaining, depth):
+    # What stands around a wrong part may be wrong without it, and goes then, too; at last all of
+    # the phase's key.
+    for whole in (False, False, True):
+        if not rest.leave_out(remaining, whole=whole):
             break
         cascade, remaining = _held(rest.data)
         if cascade is not None:
@@ -353,12 +354,17 @@ class _Remaining:
     kept: dict[Path, list[int]] = field(default_factory=dict[Path, list[int]])
     unnamed: set[int] = field(default_factory=set[int])
 
-    def leave_out(self, errors: Iterable[ErrorDetails], depth: int | None = None) -> bool:
-        """Leave out what the errors are about, or what holds it at `depth`.
+    def leave_out(self, errors: Iterable[ErrorDetails], *, whole: bool = False) -> bool:
+        """Leave out what the errors are about, or the `whole` key of the phase or the cascade.
 
         False where nothing would remain.
         """
-        wrong = {place[:depth] for error in errors if (place := self._wrong(error)) is not None}
+        places = (self._wrong(error) for error in errors)
+        wrong = {
+            place[: 3 if place[:1] == ("phases",) else 1] if whole else place
+            for place in places
+            if place is not None
+        }
         if wrong & {(), ("phases",)}:
             return False
         # From the end, so that positions in lists still hold; the inner part first.
@@ -391,10 +397,6 @@ class _Remaining:
     def _name(self, at: Any) -> str:
         self.unnamed.add(at)
         return f"phase {at + 1}"
-
-
-_OF_PHASE: Final = 3
-"""Steps to a key of a phase."""
 
 
 def _reading_order(path: Path) -> tuple[tuple[int, str], ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -30,9 +31,9 @@ def find_names(template: str) -> list[Used]:
     Raises:
         TemplateError: the template cannot be read.
     """
-    free = find_undeclared_variables(syntax(template))
-    used = set[Used]()
-    for name, keys, line, _, _, asked in lookups(template):
+    tree = syntax(template)
+    free, used = find_undeclared_variables(tree), set[Used]()
+    for name, keys, line, _, _, asked in _lookups(tree, certain=True):
         if name in free and (keys or not asked or name in NAMES):
             used.add(Used(name, line))
         # `outputs.items()` and its like are methods of every mapping.
@@ -62,14 +63,30 @@ class Lookup(NamedTuple):
 
 
 def lookups(template: str) -> list[Lookup]:
-    """What a template looks at, in the order of its text. Raises TemplateError."""
+    """What a template looks at, in the order of its text. Raises TemplateError.
+
+    A name that the template sets once, and to a part of another one, stands for that part.
+    """
     tree = syntax(template)
-    # A name that the template sets itself may be another one by then.
-    own = {each.name for each in tree.find_all(nodes.Name) if each.ctx != "load"}
-    return [
-        each._replace(certain=False) if each.name in own else each
-        for each in _lookups(tree, certain=True)
-    ]
+    own = Counter(each.name for each in tree.find_all(nodes.Name) if each.ctx != "load")
+    meant: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for node in tree.body:
+        match node:
+            case nodes.Assign(target=nodes.Name(name=name), node=value) if own[name] == 1:
+                holder, keys = _chain(value)
+                if holder and holder not in own:
+                    meant[name] = holder, keys
+    return [_meant(each, own, meant) for each in _lookups(tree, certain=True)]
+
+
+def _meant(
+    each: Lookup, own: Container[str], meant: Mapping[str, tuple[str, tuple[str, ...]]]
+) -> Lookup:
+    if each.name in meant:
+        name, keys = meant[each.name]
+        return each._replace(name=name, keys=(*keys, *each.keys))
+    # A name that the template sets otherwise may be anything by then.
+    return each._replace(certain=False) if each.name in own else each
 
 
 _CERTAIN: Final[Mapping[type[nodes.Node], tuple[str, ...]]] = {
