@@ -32,8 +32,8 @@ from bench.windows.recordings import Half, data_folder, load
 
 from windlass.api.opening import open_store
 from windlass.caching.rates import override
-from windlass.cascade.check import checked_cascade
 from windlass.cascade.children import ReadyCascade
+from windlass.cascade.load import from_python
 from windlass.engine.cascade import run_cascade
 from windlass.engine.opening import open_session
 from windlass.engine.setup import prepare
@@ -100,7 +100,7 @@ class Replayed(Ran):
         try:
             with override(settings.prices), open_session(store) as opened:
                 run = prepare(
-                    ReadyCascade(checked_cascade(cascade, tools=registry), registry, {}),
+                    ReadyCascade(from_python(cascade).cascade, registry, {}),
                     {"task": session.task},
                     opened,
                     settings=settings,

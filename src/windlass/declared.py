@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from inspect import cleandoc, getsource
@@ -99,6 +99,35 @@ WordOr: TypeAlias = Annotated[
     Annotated[Text, Tag("<word>")] | Annotated[T, Tag("<object>")], by_form("<word>", "<object>")
 ]
 """An object, or the one word that stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A mark on a type of object: a value of `form` stands for the object with it under `key`.
+
+    `key` may be chosen by the value.
+    """
+
+    key: str | Callable[[Any], str]
+    form: Any = Text
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        whole, short = handler(source), handler.generate_schema(self.form)
+        return core_schema.no_info_before_validator_function(
+            self._written_out,
+            whole,
+            json_schema_input_schema=core_schema.union_schema([short, whole]),
+        )
+
+    def _written_out(self, value: Any) -> Any:
+        kind = str if self.form is Text else bool if self.form is YesNo else int | float
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            return value
+        if value == "":
+            raise refuse("must not be empty")
+        return {self.key(value) if callable(self.key) else self.key: value}
 
 
 @cache

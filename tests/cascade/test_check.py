@@ -22,10 +22,11 @@ from tests.cascade.making import (
     loaded,
     places,
 )
-from tests.support.cascade_check import mistakes
-from windlass.cascade.check import check, checked_cascade
+from tests.support.cascade_check import checked_cascade, mistakes
+from windlass.cascade.check import check
 from windlass.cascade.load import from_python, load, parse
 from windlass.cascade.model import Cascade, Phase, PhaseContext
+from windlass.cascade.rules import ContextSource
 from windlass.errors import CascadeError, did_you_mean
 
 DATA = Path(__file__).parent / "data"
@@ -402,7 +403,8 @@ class TestDoors:
 
     def test_cascades_made_in_python_are_checked_too(self) -> None:
         made = Cascade(
-            cascade_id="c", phases=[Phase(name="a", instructions="Do it.", inject_from=["b"])]
+            cascade_id="c",
+            phases=[Phase(name="a", instructions="Do it.", inject_from=[ContextSource(phase="b")])],
         )
         with pytest.raises(CascadeError, match=r"cascade 'c': phase 'a', inject_from\[0\]"):
             checked_cascade(made)
@@ -412,7 +414,10 @@ class TestDoors:
                     "cascade_id": "c",
                     "phases": [
                         Phase(
-                            name="a", instructions="x", context=PhaseContext(), inject_from=["all"]
+                            name="a",
+                            instructions="x",
+                            context=PhaseContext(),
+                            inject_from=[ContextSource(phase="all")],
                         )
                     ],
                 }

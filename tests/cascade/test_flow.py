@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cascade.making import cascade, loaded
-from tests.support.cascade_check import mistakes
-from windlass.cascade.check import check, checked_cascade
+from tests.support.cascade_check import checked_cascade, mistakes
+from windlass.cascade.check import check
 from windlass.cascade.flow import (
     certain,
     ends,
@@ -28,7 +28,9 @@ from windlass.cascade.warnings import flow_warnings
 def phases(**ways_on: str) -> list[Phase]:
     """Phases by name, each with its targets in one text."""
     return [
-        Phase(name=name, instructions=f"Do {name}.", handoffs=targets.split())
+        Phase.model_validate(
+            {"name": name, "instructions": f"Do {name}.", "handoffs": targets.split()}
+        )
         for name, targets in ways_on.items()
     ]
 

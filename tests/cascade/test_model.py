@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.cascade.making import cascade
-from windlass.cascade.model import Cascade, Phase, PhaseContext, long_form
+from windlass.cascade.model import Cascade, Phase, PhaseContext
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.token_budget import MaxInputTokens
 
@@ -25,7 +25,11 @@ class TestInPython:
             cascade_id="c",
             phases=[
                 Phase(name="a", instructions="Do it.", tackle=["create_chart"]),
-                Phase(name="b", instructions="Say it.", context=PhaseContext(from_=["a"])),
+                Phase(
+                    name="b",
+                    instructions="Say it.",
+                    context=PhaseContext(from_=[ContextSource(phase="a")]),
+                ),
             ],
         )
         assert made.phases[0].tackle == ("create_chart",)
@@ -34,7 +38,11 @@ class TestInPython:
     def test_they_equal_the_same_cascade_out_of_a_file(self) -> None:
         made = Cascade(
             cascade_id="c",
-            phases=[Phase(name="a", instructions="Do it.", inject_from=["previous"])],
+            phases=[
+                Phase(
+                    name="a", instructions="Do it.", inject_from=[ContextSource(phase="previous")]
+                )
+            ],
         )
         assert made == Cascade.model_validate(cascade({"name": "a", "inject_from": ["previous"]}))
 
@@ -66,12 +74,13 @@ class TestSources:
     @pytest.mark.req("CI-8")
     def test_a_bare_name_takes_images_and_output(self) -> None:
         long = {"phase": "a", "include": ["images", "output"]}
-        assert long_form("a") == ContextSource.model_validate(long)
+        context = PhaseContext.model_validate({"from": ["a"]})
+        assert list(context.from_) == [ContextSource.model_validate(long)]
 
     @pytest.mark.req("CI-6", "CI-7")
     def test_names_and_objects_may_be_mixed(self) -> None:
         context = PhaseContext.model_validate({"from": ["a", {"phase": "b", "include": ["state"]}]})
-        assert [long_form(source).phase for source in context.from_] == ["a", "b"]
+        assert [source.phase for source in context.from_] == ["a", "b"]
 
     @pytest.mark.req("CI-14", "CI-15", "CI-16", "CI-18")
     def test_the_defaults_are_those_of_the_document(self) -> None:

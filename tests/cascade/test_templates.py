@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from tests.cascade.making import JSON
 from windlass.errors import ContextError
+from windlass.text.lookups import Used, find_names
 from windlass.text.templates import (
     PhaseOutput,
     TemplateError,
-    Used,
-    find_names,
     holds,
     is_constant,
     is_true,

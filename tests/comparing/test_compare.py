@@ -415,7 +415,7 @@ class TestPolicies:
     def test_a_name_means_what_it_means_in_a_replay(self, name: str) -> None:
         ready = ReadyCascade(Cascade.model_validate(ASK), Registry(), {})
         under = policy_of(name).over(ready).cascade
-        assert window_policy(under, under.phases[0]).value == replayed(name).policy
+        assert window_policy(under, under.phases[0])[0] == replayed(name).policy
 
     def test_sub_cascades_are_under_it_too(self) -> None:
         Path("child.json").write_text(json.dumps(CASCADE))

@@ -124,12 +124,18 @@ _HOMES: Final = {
 _SHOWN: Final = 60
 
 
-def path_of(error: ErrorDetails) -> Path:
-    """The key path of an error, without the forms that pydantic names in between."""
+def path_of(error: ErrorDetails, data: Any) -> Path:
+    """The key path of an error in the data, without the forms that pydantic names in between.
+
+    What is wrong with a value that stands for an object is told of the value.
+    """
     steps = error["loc"]
     # An unknown key may be called like a form.
     key = steps[-1:] if error["type"] == "extra_forbidden" else ()
-    return tuple(step for step in steps[: len(steps) - len(key)] if step not in FORMS) + key
+    path = tuple(step for step in steps[: len(steps) - len(key)] if step not in FORMS) + key
+    while len(path) > 1 and not isinstance(value_at(data, path[:-1]), Mapping | list | tuple):
+        path = path[:-1]
+    return path
 
 
 def part_at(path: Path) -> str:
@@ -187,7 +193,7 @@ def sentence(error: ErrorDetails, data: Any, written: str | None) -> str:
         data: the whole file's data.
         written: the text in the file, where YAML read it as something else than text.
     """
-    path = path_of(error)
+    path = path_of(error, data)
     if error["type"] == "extra_forbidden":
         return unknown_key(str(path[-1]), path[:-1], data)
     if error["type"] == "missing":

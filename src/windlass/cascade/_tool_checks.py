@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windlass.cascade.deterministic import BESIDE_TOOL, SQL
+from windlass.cascade.deterministic import BESIDE_TOOL
 from windlass.cascade.handoffs import END
 from windlass.cascade.load import PartialCascade
 from windlass.cascade.model import Phase
 from windlass.cascade.source import Path
 from windlass.errors import Mistake, WindlassError, did_you_mean
 from windlass.messages import ToolSpec
-from windlass.safety.files import PROMPT_BYTES, MissingFileError, UnreadableError
 from windlass.tools.registry import Registry
 
 
@@ -58,22 +57,9 @@ def way_mistakes(
 def call_mistakes(
     partial: PartialCascade, index: int, phase: Phase, tools: Registry | None
 ) -> Iterator[Mistake]:
-    """A query that is not there, and arguments that the tool does not take, or needs."""
+    """Arguments that the tool of a phase does not take, or needs."""
     base: Path = ("phases", index)
-    tool = phase.tool
-    if tool is None:
-        return
-    if tool.startswith(SQL):
-        name = tool.removeprefix(SQL).strip()
-        try:
-            partial.reading.folders.read_text(name, PROMPT_BYTES)
-        except MissingFileError:
-            yield partial.mistake((*base, "tool"), f"no such file: {name!r}")
-        except UnreadableError as error:
-            yield partial.mistake((*base, "tool"), f"{name!r} {error}")
-        return
-    spec = _spec_of(tools, tool)
-    if spec is None:
+    if phase.tool is None or (spec := _spec_of(tools, phase.tool)) is None:
         return
     properties = spec.parameters.get("properties", {})
     for name in phase.inputs if not spec.parameters.get("additionalProperties") else ():

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, Tag, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
 
 from windlass.cascade._field_values import fast_pattern
-from windlass.declared import Model, Text, WordOr, by_form, refuse
+from windlass.declared import Model, Short, Text, refuse
 
 OUTPUT: Final = "output"
 MESSAGES: Final = "messages"
@@ -72,39 +72,31 @@ def _told_apart(written: Any) -> Any:
     return rules or written
 
 
-def _long_forms(rules: dict[str, CalloutRule | str]) -> dict[str, CalloutRule]:
-    held: dict[str, CalloutRule] = {}
+def _well_named(rules: dict[str, CalloutRule]) -> dict[str, CalloutRule]:
     for name, rule in rules.items():
         if not name.strip():
             raise refuse("a callout needs a name, such as 'decision'")
-        held[name] = CalloutRule(pattern=rule) if isinstance(rule, str) else rule
-        if held[name].as_ is not None and name not in (OUTPUT, MESSAGES):
+        if rule.as_ is not None and name not in (OUTPUT, MESSAGES):
             raise refuse(f"'as' names what 'output' or 'messages' are, and {name!r} is neither")
-    return held
+    return rules
 
 
-_Rule: TypeAlias = Annotated[
-    Annotated[Text, AfterValidator(fast_pattern), Tag("<word>")]
-    | Annotated[CalloutRule, Tag("<object>")],
-    by_form("<word>", "<object>"),
-]
-_Rules: TypeAlias = dict[str, WordOr[CalloutRule]]
+_Rules: TypeAlias = dict[str, Annotated[CalloutRule, Short("pattern")]]
 
 Callouts: TypeAlias = Annotated[
-    dict[str, _Rule],
+    _Rules,
     BeforeValidator(_told_apart, json_schema_input_type=Text | _Rules),
-    AfterValidator(_long_forms),
+    AfterValidator(_well_named),
 ]
 """A name for the phase's output, or rules by name."""
 
 
-def patterns_of(rules: Mapping[str, CalloutRule | str]) -> dict[str, str]:
+def patterns_of(rules: Mapping[str, CalloutRule]) -> dict[str, str]:
     """The patterns among the rules, by the name of what they find."""
-    held = _long_forms(dict(rules))
-    return {name: rule.pattern for name, rule in held.items() if rule.pattern is not None}
+    return {name: rule.pattern for name, rule in rules.items() if rule.pattern is not None}
 
 
-def name_for(rules: Mapping[str, CalloutRule | str], what: str) -> CalloutRule | None:
+def name_for(rules: Mapping[str, CalloutRule], what: str) -> CalloutRule | None:
     """The rule that names the phase's output, or its messages; None: nothing does."""
-    rule = _long_forms(dict(rules)).get(what)
+    rule = rules.get(what)
     return rule if rule is not None and rule.as_ is not None else None

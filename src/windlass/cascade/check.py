@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from windlass.cascade import _tool_checks as of_tools
 from windlass.cascade._sentences import shown
@@ -18,23 +18,22 @@ from windlass.cascade.decision_points import (
     AGAIN,
     GOES_ON,
     DecisionPoints,
-    HumanInput,
 )
 from windlass.cascade.deterministic import INPUTS, SQL
 from windlass.cascade.flow import is_graph, may_have_run
 from windlass.cascade.handoffs import END, ROUTE_TO, targets_of
 from windlass.cascade.layers import choosing_layers, merge_layers
-from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
-from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose
+from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
+from windlass.cascade.model import PARENT, REACHES, Phase, can_choose
 from windlass.cascade.needs import needs_of
-from windlass.cascade.notes import notes
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.other_products import foreign_name
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
 from windlass.cascade.templates import templates_of
-from windlass.errors import CascadeError, Mistake, did_you_mean
-from windlass.safety.files import PROMPT_BYTES, UnreadableError
+from windlass.errors import Mistake, did_you_mean
+from windlass.safety.files import PROMPT_BYTES, MissingFileError, UnreadableError
+from windlass.text.lookups import Used, find_names
 from windlass.text.templates import (
     CALLOUT,
     JUDGED,
@@ -44,8 +43,6 @@ from windlass.text.templates import (
     RULES,
     SOUNDING,
     TemplateError,
-    Used,
-    find_names,
     is_constant,
 )
 from windlass.tools.registry import Registry
@@ -77,20 +74,6 @@ def check(
         return loaded.mistakes
     checker = _Checker(loaded.partial, tools, servers, parents=parents, children=children)
     return sort_mistakes([*loaded.mistakes, *checker.cascade_mistakes()])
-
-
-def checked_cascade(
-    cascade: Loaded | Cascade | Mapping[str, Any],
-    *,
-    tools: Registry | None = None,
-    servers: Collection[str] = (),
-) -> Cascade:
-    """The cascade, when nothing is wrong with it; raises CascadeError with all mistakes."""
-    loaded = cascade if isinstance(cascade, Loaded) else from_python(cascade)
-    mistakes = check(loaded, tools=tools, servers=servers)
-    if mistakes:
-        raise CascadeError(mistakes, notes(loaded))
-    return loaded.cascade
 
 
 class _Checker:
@@ -147,7 +130,7 @@ class _Checker:
     def cascade_mistakes(self) -> Iterator[Mistake]:
         yield from self.at_hand.register_own()
         for path, template, index in templates_of(self.partial):
-            is_condition = path[-1] in ("if", "condition") and path[2:3] != ("inputs",)
+            is_condition = path[2:3] in (("context",), ("inject_from",))
             look = self.condition if is_condition else self.template
             yield from look(path, template, index)
         choice = self.cascade.tool_choice
@@ -228,16 +211,20 @@ class _Checker:
                 if not self.cascade.is_lenient:
                     yield self.mistake((*base, "tool"), wrong)
                 return
-        yield from of_tools.call_mistakes(self.partial, index, phase, self.at_hand.tools)
         if phase.tool is not None and phase.tool.startswith(SQL):
-            yield from self.query(phase, phase.tool.removeprefix(SQL).strip())
+            yield from self.query(index, phase, phase.tool.removeprefix(SQL).strip())
+        else:
+            yield from of_tools.call_mistakes(self.partial, index, phase, self.at_hand.tools)
 
-    def query(self, phase: Phase, name: str) -> Iterator[Mistake]:
-        """What is wrong with the template in a query's file, told with its line there."""
+    def query(self, index: int, phase: Phase, name: str) -> Iterator[Mistake]:
+        """What is wrong with a query's file, and with the template in it, told with its line."""
         folders = self.partial.reading.folders
         try:
             template = folders.read_text(name, PROMPT_BYTES)
-        except UnreadableError:  # which is told where it is named
+        except UnreadableError as error:
+            is_gone = isinstance(error, MissingFileError)
+            text = f"no such file: {name!r}" if is_gone else f"{name!r} {error}"
+            yield self.mistake(("phases", index, "tool"), text)
             return
         file, known = str(folders.at(name)), (*NAMES, *phase.inputs, INPUTS)
         try:
@@ -371,20 +358,15 @@ class _Checker:
                 path, f"{text}; a condition is a template, such as {{{{ state.x }}}}"
             )
 
-    def template(
-        self, path: Path, template: str, index: int | None, names: Sequence[str] = ()
-    ) -> Iterator[Mistake]:
-        """What is wrong with a template of the phase at `index` (None: of the cascade).
-
-        `names` are those that it can use, where they are others than its place says.
-        """
+    def template(self, path: Path, template: str, index: int | None) -> Iterator[Mistake]:
+        """What is wrong with a template of the phase at `index` (None: of the cascade)."""
         try:
             used = find_names(template)
         except TemplateError as error:
             wrong = f"bad template: {error.text}; {_NO_TEMPLATE}"
             yield self.in_template(path, template, error.line, wrong)
             return
-        names = names or _names_at(path)
+        names = _names_at(path)
         for name in used:
             if name.of != "outputs" and self.cascade.is_lenient:
                 continue  # it prints nothing, and is told
@@ -433,10 +415,6 @@ class _Checker:
                 if getattr(phase, key):
                     text = "this phase runs a tool; 'routing' says where its result leads"
                     yield self.mistake(("phases", index, key), text)
-        after = phase.human_input
-        if isinstance(after, HumanInput) and after.asks_if is not None:
-            place: Path = ("phases", index, "human_input", "condition")
-            yield from self.template(place, after.asks_if, index, names=(*NAMES, "output"))
         known = {*self.names, *GOES_ON, *ABORTS, *AGAIN}
         points = phase.decision_points
         for key, action in points.routing.items() if isinstance(points, DecisionPoints) else ():
@@ -459,6 +437,8 @@ def _names_at(path: Path) -> tuple[str, ...]:
             return (*NAMES, *CALLOUT)
         case ("phases", _, "inputs", *_):
             return (*NAMES, *RECORDED)
+        case ("phases", _, "human_input", _):
+            return (*NAMES, "output")
         case ("phases", _, "instructions"):
             return (*NAMES, *MOMENTS, *SOUNDING, *RULES, *RECORDED)
         case ("phases", _, "rules", _):

@@ -24,6 +24,7 @@ from windlass.cascade.model_names import with_model_names
 from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
 from windlass.cascade.state_keys import keys_set
+from windlass.cascade.templates import templates_of
 from windlass.cascade.tool_cascades import (
     add_cascades,
     is_path,
@@ -38,7 +39,6 @@ from windlass.injectors.markdown import folder_in
 from windlass.injectors.matched import Knowledge
 from windlass.safety.files import HERE, Folders, UnreadableError
 from windlass.settings.settings import Settings
-from windlass.text.templates import TemplateError
 from windlass.tools.registry import Registry
 
 DEPTH: Final = 5
@@ -475,17 +475,14 @@ def unused_inputs(family: CascadeFamily, given: Iterable[str]) -> list[str]:
     """A warning for each name of the input that nothing of the cascade looks at."""
     used: set[str] = set()
     for each in family.walk():
-        cascade = each.loaded.cascade
+        cascade, partial = each.loaded.cascade, each.loaded.partial
+        assert partial is not None
         mapped = (name for _, sub, _ in each.parts() for name in sub.input_map.values())
         used |= {name for name in mapped if isinstance(name, str)}
         if cascade.auto_context is not None or any(map(_sees_input, cascade.phases)):
             return []
-        for text in _texts(cascade.model_dump(warnings=False)):
-            try:
-                names = names_of(text) if "input" in text else set[str]()
-            except TemplateError:  # a text that is no template: a pattern, an example
-                names = None
-            if names is None:
+        for template in templates_of(partial):
+            if (names := names_of(template.text)) is None:
                 return []
             used |= names
     return [
@@ -501,17 +498,6 @@ def _sees_input(phase: Phase) -> bool:
     shown = phase.context is not None and phase.context.include_input
     judged = phase.rules.loop_until is not None or phase.wards is not None
     return shown or phase.context_strategy is not None or judged
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
 
 
 def sources_without_parent(loaded: Loaded) -> tuple[Mistake, ...]:

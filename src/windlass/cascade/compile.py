@@ -23,7 +23,7 @@ from windlass.cascade.layers import (
     window_layers,
     window_policy,
 )
-from windlass.cascade.model import Cascade, GenerationSettings, Phase, long_form
+from windlass.cascade.model import Cascade, GenerationSettings, Phase
 from windlass.cascade.options import AutoContext
 from windlass.declared import Model
 from windlass.settings.settings import Settings
@@ -52,31 +52,33 @@ def compile_rule(
     """
     index = _index(cascade, phase)
     base = f"phases[{index}]"
-    budget = budget_of(phase)
+    budget = rules.Budget(**dict(phase.max_input_tokens or ()))
     limit = None if phase.context_strategy == "sliding" else _pruned(budget)  # it slides within it
-    own = window_policy(cascade, phase, settings, limit)
+    policy, off = window_policy(cascade, phase, settings, limit)
+    commit = _commit(cascade, policy)
+    choosing, not_choosing = context_choice(cascade, phase, commit, settings)
     shared: dict[str, Any] = {
         "expiry": Expiry(**dict(phase.context_ttl or ())),
         "budget": budget,
         "output_only": phase.context_retention == "output_only",
-        "policy": own.value,
-        "switched_off": own.off,
+        "policy": policy,
+        "switched_off": off,
+        "choosing": choosing,
+        "not_choosing": not_choosing,
     }
     if ran is None and not is_graph(cascade.phases):
         ran = [each.name for each in cascade.phases[:index]]
     own_names = {each.name for each in cascade.phases}
-    choice = context_choice(cascade, phase, _commit(cascade, own.value), settings)
-    shared["choosing"], shared["not_choosing"] = choice
     if phase.context is not None:
         exclude = frozenset(phase.context.exclude)
         sources = _sources(phase.context.from_, ran, f"{base}.context.from", own_names, exclude)
-        if choice.value is not None:
+        if choosing is not None:
             return rules.Rule("auto", sources, **shared)
-        if choice.off:
+        if not_choosing:
             return rules.Rule("snowball", sources, position="end", **shared)
         include_input = phase.context.include_input
         return rules.Rule("selective", sources, include_input=include_input, **shared)
-    if choice.value is not None:
+    if choosing is not None:
         return rules.Rule("auto", **shared)
     if phase.inject_from is not None:
         sources = _sources(phase.inject_from, ran, f"{base}.inject_from", own_names)
@@ -109,14 +111,6 @@ def _commit(cascade: Cascade, policy: Policy | None) -> str:
 def _pruned(budget: rules.Budget) -> int | None:
     """The tokens above which the phase's oldest turns are left out; None: they never are."""
     return budget.limit if budget.on_exceed in {"prune", "summarise"} else None
-
-
-def budget_of(phase: Phase) -> rules.Budget:
-    """`max_input_tokens` in its inner form."""
-    limit = phase.max_input_tokens
-    if isinstance(limit, int):  # as `model_copy` takes it
-        return rules.Budget(limit)
-    return rules.Budget() if limit is None else rules.Budget(**dict(limit))
 
 
 def reach(
@@ -153,7 +147,7 @@ def _index(cascade: Cascade, phase: Phase) -> int:
 
 
 def _sources(
-    sources: Sequence[rules.ContextSource | str],
+    sources: Sequence[rules.ContextSource],
     ran: Sequence[str] | None,
     place: str,
     own: Collection[str],
@@ -163,7 +157,7 @@ def _sources(
         rules.PhaseSource.model_construct(
             **{**dict(source), "phase": name, "place": f"{place}[{position}]"}
         )
-        for position, source in enumerate(map(long_form, sources))
+        for position, source in enumerate(sources)
         for name in reach(source.phase, ran, exclude, own)
     )
 
@@ -256,19 +250,17 @@ def _off(settings: Settings, name: str) -> str:
     return f"{off.name} is {off.value}: {off.origin}"
 
 
+_WHOLE: Final = "written, for the whole cascade"
+
+
 def _generation(cascade: Cascade, phase: Phase) -> Iterator[ExplainedOption]:
     used = cascade.settings_for(phase)
     for name in GenerationSettings.model_fields:
-        value = getattr(used, name)
-        if name in phase.model_fields_set and getattr(phase, name) is not None:
-            origin = "written"
-        elif value is not None:
-            origin = "written, for the whole cascade"
-        else:
-            origin = "default"
+        value, is_own = getattr(used, name), getattr(phase, name) is not None
+        origin = "written" if is_own else "default" if value is None else _WHOLE
         yield ExplainedOption(name, value, origin)
     if phase.system is None and cascade.system is not None:
-        yield ExplainedOption("system", cascade.system, "written, for the whole cascade")
+        yield ExplainedOption("system", cascade.system, _WHOLE)
 
 
 _EXPLAINED_ELSEWHERE = frozenset({"name", "instructions", "intra_context", "injectors"})

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, Tag
 
 from windlass.cascade.evaluators import Wait
-from windlass.declared import Count, Model, Text, WordOr, YesNo, by_form
+from windlass.declared import Count, Model, Short, Text, YesNo, by_form
 
 GOES_ON: Final = frozenset({"_continue", "continue", "next", "_next"})
 ABORTS: Final = frozenset({"_abort", "abort"})
@@ -61,10 +61,6 @@ class AnswerOption(Model):
     """What is said of it."""
 
 
-def _as_choices(options: Sequence[str | AnswerOption]) -> tuple[AnswerOption, ...]:
-    return tuple(AnswerOption(label=each) if isinstance(each, str) else each for each in options)
-
-
 class HumanInput(Model):
     """A person is asked something after the phase; the answer is in the state by its name.
 
@@ -80,7 +76,9 @@ class HumanInput(Model):
     question: Text | None = Field(default=None, validation_alias=AliasChoices("question", "prompt"))
     """The question (default: what there is to say to the output)."""
 
-    options: Annotated[Sequence[WordOr[AnswerOption]], AfterValidator(_as_choices)] = ()
+    options: Annotated[
+        Sequence[Annotated[AnswerOption, Short("label")]], AfterValidator(tuple)
+    ] = ()
     """The answers to choose from: texts, or objects with `label` and `value` (default: any)."""
 
     max_rating: Count = 5
@@ -104,12 +102,11 @@ class HumanInput(Model):
     def choices(self) -> tuple[AnswerOption, ...]:
         """The answers to choose from; none: any."""
         if self.options:
-            return _as_choices(self.options)
-        if self.type == "confirmation":
-            return _as_choices(("yes", "no"))
+            return tuple(self.options)
+        labels = ["yes", "no"] if self.type == "confirmation" else list[str]()
         if self.type == "rating":
-            return _as_choices([str(number) for number in range(1, self.max_rating + 1)])
-        return ()
+            labels = [str(number) for number in range(1, self.max_rating + 1)]
+        return tuple(AnswerOption(label=each) for each in labels)
 
     @property
     def asks_if(self) -> str | None:
@@ -119,9 +116,7 @@ class HumanInput(Model):
         return f"{{{{ {self.condition} }}}}"
 
 
-def _as_points(value: bool | DecisionPoints) -> DecisionPoints | None:
-    if isinstance(value, bool):
-        return DecisionPoints() if value else None
+def _if_enabled(value: DecisionPoints) -> DecisionPoints | None:
     return value if value.enabled else None
 
 
@@ -133,11 +128,7 @@ def _as_input(value: bool | str | HumanInput) -> HumanInput | None:
     return HumanInput() if value else None
 
 
-Points: TypeAlias = Annotated[
-    Annotated[YesNo, Tag("<yes>")] | Annotated[DecisionPoints, Tag("<object>")],
-    by_form("<yes>", "<object>"),
-    AfterValidator(_as_points),
-]
+Points: TypeAlias = Annotated[DecisionPoints, Short("enabled", YesNo), AfterValidator(_if_enabled)]
 """True, or an object with options."""
 
 AskedAfter: TypeAlias = Annotated[
@@ -150,9 +141,9 @@ AskedAfter: TypeAlias = Annotated[
 """True, the question, or an object with options."""
 
 
-def asked_ways(name: str, points: DecisionPoints | bool | None) -> tuple[str, ...]:
+def asked_ways(name: str, points: DecisionPoints | None) -> tuple[str, ...]:
     """The phases to which a decision after the phase of that name may lead by `routing`."""
-    if not isinstance(points, DecisionPoints):
+    if points is None:
         return ()
     leads = [each for each in points.routing.values() if each not in GOES_ON | ABORTS]
     return tuple(dict.fromkeys(name if each in AGAIN else each for each in leads))

@@ -13,9 +13,10 @@ from windlass.cascade.flow import is_graph
 from windlass.cascade.load import Loaded, PartialCascade
 from windlass.cascade.model import Phase, own_tackle
 from windlass.cascade.source import Path
-from windlass.cascade.templates import lookups, templates_of
+from windlass.cascade.templates import templates_of
 from windlass.cascade.tools_named import wards_of
 from windlass.errors import Mistake
+from windlass.text.lookups import lookups
 from windlass.text.templates import OUTPUT_OF, PhaseOutput, TemplateError
 
 _ELSEWHERE: Final = "elsewhere it holds what the tools of the last turn gave, too"

@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator
 
-from windlass.declared import Model, Name, WordOr, refuse
+from windlass.declared import Model, Name, Short, refuse
 
 END: Final = "end"
 """The target that ends the run; in a graph no phase may be called so."""
@@ -26,27 +26,24 @@ class Handoff(Model):
     """When it is the one to go on with; the model that chooses reads this."""
 
 
-def as_objects(handoffs: Sequence[Handoff | str]) -> tuple[Handoff, ...]:
-    """Handoffs in their long form."""
-    return tuple(Handoff(target=each) if isinstance(each, str) else each for each in handoffs)
-
-
-def _each_once(handoffs: Sequence[Handoff | str]) -> tuple[Handoff, ...]:
+def _each_once(handoffs: Sequence[Handoff]) -> tuple[Handoff, ...]:
     targets = targets_of(handoffs)
     for target in targets:
         if targets.count(target) > 1:
             raise refuse(f"{target!r} is listed twice")
-    return as_objects(handoffs)
+    return tuple(handoffs)
 
 
-Handoffs: TypeAlias = Annotated[Sequence[WordOr[Handoff]], AfterValidator(_each_once)]
+Handoffs: TypeAlias = Annotated[
+    Sequence[Annotated[Handoff, Short("target")]], AfterValidator(_each_once)
+]
 
 
-def targets_of(handoffs: Sequence[Handoff | str]) -> list[str]:
+def targets_of(handoffs: Sequence[Handoff]) -> list[str]:
     """The phases that handoffs name, in their order."""
-    return [each.target for each in as_objects(handoffs)]
+    return [each.target for each in handoffs]
 
 
-def are_chosen(handoffs: Sequence[Handoff | str]) -> bool:
+def are_chosen(handoffs: Sequence[Handoff]) -> bool:
     """Whether a model chooses among them: there are several, or one that is described."""
-    return len(handoffs) > 1 or any(each.description for each in as_objects(handoffs))
+    return len(handoffs) > 1 or any(each.description for each in handoffs)

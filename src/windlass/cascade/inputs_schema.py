@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
-from windlass.declared import Model, Text, WordOr, YesNo, refuse
+from windlass.declared import Model, Short, Text, YesNo, refuse
 from windlass.errors import UsageError
 
 InputType: TypeAlias = Literal["string", "integer", "number", "boolean", "array", "object", "any"]
@@ -96,30 +96,23 @@ def fits(value: Any, kind: InputType) -> bool:
     return isinstance(value, _KINDS[kind])
 
 
-def _long_forms(fields: dict[str, InputField | str | None]) -> dict[str, InputField]:
-    return {
-        name: each if isinstance(each, InputField) else InputField(description=each or "")
-        for name, each in fields.items()
-    }
+def _described(field: InputField | None) -> InputField:
+    return field or InputField()
 
 
-InputsSchema: TypeAlias = Annotated[
-    dict[Text, WordOr[InputField] | None], AfterValidator(_long_forms)
+InputsSchema: TypeAlias = dict[
+    Text, Annotated[Annotated[InputField, Short("description")] | None, AfterValidator(_described)]
 ]
 """Names of the input, each with its description, or an object with `type`, `default`, `required`,
 `description`."""
 
 
-Written: TypeAlias = Mapping[str, InputField | str | None]
-"""An `inputs_schema`, as a cascade has it."""
-
-
-def fields_of(schema: Written) -> Mapping[str, InputField]:
+def fields_of(schema: Mapping[str, InputField | None]) -> Mapping[str, InputField]:
     """What an `inputs_schema` says of the input, by name."""
-    return _long_forms(dict(schema))
+    return {name: each or InputField() for name, each in schema.items()}
 
 
-def fill_input(schema: Written, given: Mapping[str, Any]) -> dict[str, Any]:
+def fill_input(schema: Mapping[str, InputField | None], given: Mapping[str, Any]) -> dict[str, Any]:
     """The input of a run: what is given, by its types, and the defaults of the rest.
 
     Raises UsageError for a value of another type.
@@ -153,7 +146,7 @@ def read_as(value: Any, kind: InputType) -> Any:
         return value
 
 
-def inputs_in_words(schema: Written) -> Iterator[str]:
+def inputs_in_words(schema: Mapping[str, InputField | None]) -> Iterator[str]:
     """A line for each declared name of the input: its type, its default, what it is."""
     for name, field in fields_of(schema).items():
         kind = "" if field.type == "any" else field.type

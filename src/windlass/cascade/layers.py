@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final
 
 from windlass.cascade.model import Cascade, Phase, PhaseContext
 from windlass.cascade.options import (
@@ -32,8 +32,6 @@ from windlass.selection.options import Selection
 from windlass.settings.modules import Modules, UntrustedError
 from windlass.settings.settings import Settings
 from windlass.window.options import Policy, over
-
-T = TypeVar("T")
 
 WINDOWS_FLAG: Final = "auto_context_intra_phase_enabled"
 """The feature flag without which no phase has a window of its own, whatever a cascade says."""
@@ -86,39 +84,20 @@ def explain_options(
             yield ExplainedOption(f"{prefix}.{name}.{key}", held, origin)
 
 
-def _written(options: Model | None) -> dict[str, Any]:
-    """What was written of a block of options, as it is held."""
-    return (
-        {} if options is None else {key: getattr(options, key) for key in options.model_fields_set}
-    )
-
-
-def _dumped(options: Any) -> dict[str, Any]:
+def _written(options: Any) -> dict[str, Any]:
     """What was written of a block of options, and of the blocks in it, as plain data."""
-    if isinstance(options, Model):
-        return options.model_dump(exclude_unset=True)
-    return dict(options) if isinstance(options, Mapping) else {}
+    return options.model_dump(exclude_unset=True) if isinstance(options, Model) else {}
 
 
 # ---- windows -------------------------------------------------------------------------
 
 
-class Switched(NamedTuple, Generic[T]):
-    """What the options of a phase come to (None: to nothing).
-
-    `off` names the user's setting that keeps the phase from what the cascade asks for; empty
-    where none does.
-    """
-
-    value: T | None = None
-    off: str = ""
-
-
 def window_policy(
     cascade: Cascade, phase: Phase, settings: Settings | None = None, limit: int | None = None
-) -> Switched[Policy]:
+) -> tuple[Policy | None, str]:
     """The policy of a phase, from what its cascade and itself say; None: everything is sent.
 
+    With it the user's setting that keeps the phase from what the cascade asks for ('': none does).
     `settings` are the user's; `limit` are the tokens above which its oldest turns are left out.
     """
     options = merge_layers(window_layers(cascade, phase, settings, limit))
@@ -129,14 +108,14 @@ def window_policy(
     if not off and settings is not None and settings.tripped:
         off = BREAKER
     if wants_window and not off:
-        return Switched(Policy.of(options))
+        return Policy.of(options), ""
     kept = {name: options[name] for name in KEPT if options.get(name)}
     if off == "passthrough":
-        return Switched(None, off if wants_window or kept else "")
+        return None, off if wants_window or kept else ""
     # With the breaker, what the model cannot take still leaves.
     must_leave = bool(kept) or (off == BREAKER and wants_window)
     policy = Policy(enabled=False, **kept) if must_leave else None
-    return Switched(policy, off if wants_window else "")
+    return policy, off if wants_window else ""
 
 
 def _switched_off(settings: Settings | None, flag: str) -> str:
@@ -156,7 +135,7 @@ def window_layers(
     if settings is not None:
         own = [settings[name] for name in ("keep_recent_turns", "keep_recent_images")]
         layers += [Layer(each.origin, {each.name: each.value}) for each in own if each.value]
-    auto = _dumped(cascade.auto_context)
+    auto = _written(cascade.auto_context)
     inner = auto.pop("intra_phase", {})
     shown = {key: auto[key] for key in auto if key not in {"inter_phase", "helper_model"}}
     layers += [Layer("auto_context", shown), Layer("auto_context.intra_phase", _switch(inner))]
@@ -168,7 +147,9 @@ def window_layers(
 
 
 def _switch(value: Any) -> dict[str, Any]:
-    return {"enabled": value} if isinstance(value, bool) else _dumped(value)
+    if isinstance(value, bool):
+        return {"enabled": value}
+    return dict(value) if isinstance(value, Mapping) else _written(value)
 
 
 # ---- choosing a context --------------------------------------------------------------
@@ -186,15 +167,16 @@ def _chooses(cascade: Cascade, phase: Phase) -> bool:
 
 def context_choice(
     cascade: Cascade, phase: Phase, commit: str, settings: Settings | None = None
-) -> Switched[Choosing]:
+) -> tuple[Choosing | None, str]:
     """What a phase chooses by (None: it does not). Raises UsageError for contradicting options.
 
-    `commit` is that of the phase's windows; phases in `from_phases` stay words.
+    With it the user's setting that keeps the phase from choosing ('': none does). `commit` is that
+    of the phase's windows; phases in `from_phases` stay words.
     """
     if not _chooses(cascade, phase):
-        return Switched()
+        return None, ""
     if off := _switched_off(settings, CHOOSING_FLAG):
-        return Switched(None, off)
+        return None, off
     options = merge_layers(choosing_layers(cascade, phase, settings))
     selection = options.get("selection", {})
     selector = selection.pop("selector_model", None)
@@ -214,8 +196,8 @@ def context_choice(
         exclude=frozenset(context.exclude) if context is not None else frozenset(),
     )
     if settings is not None and settings.tripped:
-        return Switched(replace(choosing, only_to_fit=True), BREAKER)
-    return Switched(choosing)
+        return replace(choosing, only_to_fit=True), BREAKER
+    return choosing, ""
 
 
 def choosing_layers(
@@ -277,7 +259,7 @@ def selector_of(choosing: Choosing | None, own: str) -> str | None:
 def selector_models(cascade: Cascade, settings: Settings | None = None) -> list[str]:
     """The models that are asked what to choose, and so see content of the session."""
     choices = (context_choice(cascade, phase, "priced", settings) for phase in cascade.phases)
-    named = (selector_of(choice.value, "") for choice in choices)
+    named = (selector_of(choosing, "") for choosing, _ in choices)
     return list(dict.fromkeys(name for name in named if name))
 
 
@@ -318,7 +300,7 @@ def injectors_of(cascade: Cascade, phase: Phase) -> PhaseInjectors | None:
         given = options.get(name, True)
         if given is False:
             continue
-        held = {} if given is True else {key: _frozen(value) for key, value in given.items()}
+        held = {} if given is True else dict(given)
         cap, priority = held.pop("cap", None), held.pop("priority", None)
         specs[name] = InjectorSpec(name, cap, priority, held)
     for each in options.get("own", ()):
@@ -329,7 +311,7 @@ def injectors_of(cascade: Cascade, phase: Phase) -> PhaseInjectors | None:
 
 def injector_folders(holder: Cascade | Phase) -> Iterator[tuple[Path, str]]:
     """The folders that a cascade or a phase names for its injectors, by their place in these."""
-    written = _dumped(holder.injectors)
+    written = _written(holder.injectors)
     options: dict[Path, Any] = {(name,): written.get(name) for name in BUILTIN}
     for at, own in enumerate(written.get("own", ())):
         options["own", at, "options"] = own.get("options") if isinstance(own, Mapping) else None
@@ -340,13 +322,9 @@ def injector_folders(holder: Cascade | Phase) -> Iterator[tuple[Path, str]]:
 
 def _injector_layers(cascade: Cascade, phase: Phase) -> list[Layer]:
     return [
-        Layer("written, for the whole cascade", _dumped(cascade.injectors)),
-        Layer("written", _dumped(phase.injectors)),
+        Layer("written, for the whole cascade", _written(cascade.injectors)),
+        Layer("written", _written(phase.injectors)),
     ]
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def explain_injectors(cascade: Cascade, phase: Phase) -> Iterator[ExplainedOption]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 from windlass.cascade._tools_at_hand import ToolsAtHand
 from windlass.cascade.deterministic import SQL
 from windlass.cascade.load import Loaded
-from windlass.cascade.source import Path
+from windlass.cascade.parts import without
 from windlass.tools.registry import Registry
 
 
@@ -31,16 +30,6 @@ def without_unknown_tools(loaded: Loaded, tools: Registry, servers: Collection[s
     absent = [each for each in at_hand.absent() if "evaluator" not in each.path]
     warnings += [at_hand.mistake(each.place, f"{each.why}; it is left out") for each in absent]
     for each in reversed(absent):  # from the end, so that positions in lists still hold
-        cascade = _without(cascade, each.path)
+        cascade = without(cascade, each.path)
     partial = replace(loaded.partial, cascade=cascade)
     return replace(loaded, partial=partial, warnings=tuple(warnings))
-
-
-def _without(part: Any, path: Path) -> Any:
-    """A part of a cascade without what stands at `path` in it."""
-    step, below = path[0], path[1:]
-    if isinstance(step, int):
-        stays = [_without(part[step], below)] if below else []
-        return (*part[:step], *stays, *part[step + 1 :])
-    value = _without(getattr(part, step), below) if below else type(part).model_fields[step].default
-    return part.model_copy(update={step: value})

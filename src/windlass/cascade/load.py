@@ -24,7 +24,6 @@ from windlass.cascade.deterministic import bodies_in
 from windlass.cascade.inputs_schema import in_our_words
 from windlass.cascade.model import Cascade, FileLines
 from windlass.cascade.other_products import (
-    foreign_keys,
     lenient_values,
     not_a_cascade,
     without_foreign_keys,
@@ -203,7 +202,7 @@ def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
     """What data that was read holds: a cascade, or what keeps it from being one."""
     if (other := not_a_cascade(reading.data)) is not None:
         return Loaded(reading, (Mistake(reading.file, reading.line(()), other),), None)
-    data, warnings = without_foreign_keys(reading.data), list(foreign_keys(reading))
+    data, warnings = without_foreign_keys(reading)
     if lenient:
         data, changed = lenient_values(data)
         warnings += [_mistake(reading, path, reading.line(path), text) for path, text in changed]
@@ -234,13 +233,15 @@ def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
     if reading.lines:
         mistakes += _pythons_spelling(reading)
     mistakes += [_in_file(error, reading) for error in errors]
-    mistakes += _read_as_others(reading, [sentences.path_of(error) for error in errors])
+    mistakes += _read_as_others(
+        reading, [sentences.path_of(error, reading.data) for error in errors]
+    )
     return Loaded(reading, sort_mistakes(mistakes), partial, sort_mistakes(warnings))
 
 
 def _in_file(error: ErrorDetails, reading: ParsedText, then: str = "") -> Mistake:
     """What pydantic found, in words and with its line; `then` is what became of it."""
-    place = sentences.path_of(error)
+    place = sentences.path_of(error, reading.data)
     words = sentences.sentence(error, reading.data, reading.texts.get(place))
     line, value = reading.line(place), error["input"]
     is_entry = error["type"] == "string_type" and isinstance(value, dict) and len(value) == 1
@@ -314,9 +315,10 @@ def _validate(reading: ParsedText, data: Any) -> tuple[list[ErrorDetails], Parti
     if cascade is not None:
         return [], PartialCascade(cascade, reading, moved=moved)
     rest, remaining = _Remaining(copy.deepcopy(data)), errors
-    # What stands around a wrong part may be wrong without it, and goes then, too.
-    for depth in (None, None, _OF_PHASE):
-        if not rest.leave_out(remaining, depth):
+    # What stands around a wrong part may be wrong without it, and goes then, too; at last all of
+    # the phase's key.
+    for whole in (False, False, True):
+        if not rest.leave_out(remaining, whole=whole):
             break
         cascade, remaining = _held(rest.data)
         if cascade is not None:
@@ -352,12 +354,17 @@ class _Remaining:
     kept: dict[Path, list[int]] = field(default_factory=dict[Path, list[int]])
     unnamed: set[int] = field(default_factory=set[int])
 
-    def leave_out(self, errors: Iterable[ErrorDetails], depth: int | None = None) -> bool:
-        """Leave out what the errors are about, or what holds it at `depth`.
+    def leave_out(self, errors: Iterable[ErrorDetails], *, whole: bool = False) -> bool:
+        """Leave out what the errors are about, or the `whole` key of the phase or the cascade.
 
         False where nothing would remain.
         """
-        wrong = {place[:depth] for error in errors if (place := self._wrong(error)) is not None}
+        places = (self._wrong(error) for error in errors)
+        wrong = {
+            place[: 3 if place[:1] == ("phases",) else 1] if whole else place
+            for place in places
+            if place is not None
+        }
         if wrong & {(), ("phases",)}:
             return False
         # From the end, so that positions in lists still hold; the inner part first.
@@ -375,7 +382,7 @@ class _Remaining:
 
     def _wrong(self, error: ErrorDetails) -> Path | None:
         """The place of what is wrong; None where a name that is missing is made up."""
-        path = sentences.path_of(error)
+        path = sentences.path_of(error, self.data)
         if error["type"] != "missing":
             return path
         match path:
@@ -390,10 +397,6 @@ class _Remaining:
     def _name(self, at: Any) -> str:
         self.unnamed.add(at)
         return f"phase {at + 1}"
-
-
-_OF_PHASE: Final = 3
-"""Steps to a key of a phase."""
 
 
 def _reading_order(path: Path) -> tuple[tuple[int, str], ...]:

@@ -52,6 +52,7 @@ from windlass.declared import (
     ModelNames,
     Name,
     Names,
+    Short,
     Switchable,
     Text,
     WordOr,
@@ -77,16 +78,10 @@ ToolNames: TypeAlias = Annotated[
 # ---- parts of a phase ----------------------------------------------------------------
 
 
-def long_form(source: ContextSource | str) -> ContextSource:
-    """A source as an object; a bare name takes the pictures and the output of that phase."""
-    return ContextSource(phase=source) if isinstance(source, str) else source
-
-
-def _long_forms(sources: Sequence[ContextSource | str]) -> tuple[ContextSource, ...]:
-    return tuple(long_form(source) for source in sources)
-
-
-Sources: TypeAlias = Annotated[Sequence[WordOr[ContextSource]], AfterValidator(_long_forms)]
+Sources: TypeAlias = Annotated[
+    Sequence[Annotated[ContextSource, Short("phase")]], AfterValidator(tuple)
+]
+"""Sources; a bare name takes the pictures and the output of that phase."""
 
 
 class PhaseContext(Model):
@@ -146,10 +141,6 @@ class OutputExtraction(Model):
 
     format: Literal["text", "json", "code"] = "text"
     """How the text is read: as it is, as JSON, or as code out of a fenced block."""
-
-
-def _as_budget(limit: int | MaxInputTokens) -> MaxInputTokens:
-    return MaxInputTokens(limit=limit) if isinstance(limit, int) else limit
 
 
 Dollars: TypeAlias = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
@@ -361,14 +352,7 @@ class Phase(GenerationSettings, WithInjectors, WithTool):
     output_extraction: OutputExtraction | None = None
     """A piece of the output that is put into the state."""
 
-    max_input_tokens: (
-        Annotated[
-            Annotated[Count, Tag("<number>")] | Annotated[MaxInputTokens, Tag("<object>")],
-            by_form("<number>", "<object>"),
-            AfterValidator(_as_budget),
-        ]
-        | None
-    ) = None
+    max_input_tokens: Annotated[MaxInputTokens, Short("limit", Count)] | None = None
     """A limit for the tokens of one request: a number, or an object with limit, warn, on_exceed."""
 
     @model_validator(mode="before")
@@ -388,10 +372,10 @@ class Phase(GenerationSettings, WithInjectors, WithTool):
     def sources(self) -> dict[tuple[str | int, ...], ContextSource]:
         """What the phase names of earlier ones, by its place in the phase."""
         named = self.context.from_ if self.context is not None else ()
-        found = {("context", "from", at): long_form(each) for at, each in enumerate(named)}
-        return found | {
-            ("inject_from", at): long_form(each) for at, each in enumerate(self.inject_from or ())
+        found: dict[tuple[str | int, ...], ContextSource] = {
+            ("context", "from", at): each for at, each in enumerate(named)
         }
+        return found | {("inject_from", at): each for at, each in enumerate(self.inject_from or ())}
 
 
 def _with_fallbacks(phases: Sequence[Phase]) -> tuple[Phase, ...]:

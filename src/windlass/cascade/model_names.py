@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from windlass.cascade.layers import selector_models
-from windlass.cascade.model import Cascade, Phase
+from windlass.cascade.model import Cascade
+from windlass.cascade.parts import with_value
+from windlass.cascade.source import Path, path_text
 from windlass.cascade.tools_named import all_soundings, asking_phases
 from windlass.declared import Model
 from windlass.errors import Mistake
@@ -34,44 +36,14 @@ def with_model_names(cascade: Cascade, settings: Settings) -> Cascade:
     flag = settings.layers["flags"].get("model")
     if settings.models.through is None and flag is None:
         return cascade
-    routed: Cascade = _with_names(cascade, settings.routed)
-    if flag is None:
-        return routed
-
-    def tried(part: Phase | Cascade) -> dict[str, Any]:
-        soundings = part.soundings
-        if soundings is None or not soundings.models:
-            return {}
-        models = _in_value(soundings.models, lambda _: settings.model_for(None))
-        return {"soundings": soundings.model_copy(update={"models": models})}
-
-    phases = tuple(phase.model_copy(update=tried(phase)) for phase in routed.phases)
-    return routed.model_copy(update={**tried(routed), "phases": phases})
-
-
-def _with_names(part: Any, name_of: Callable[[str], str]) -> Any:
-    """A part of a cascade with other names for its models."""
-    changes: dict[str, Any] = {}
-    for key in type(part).model_fields:
-        value = getattr(part, key)
-        is_name = key in _KEYS and isinstance(value, str)
-        changed = name_of(value) if is_name else _in_value(value, name_of)
-        if changed is not value:
-            changes[key] = changed
-    return part.model_copy(update=changes) if changes else part
-
-
-def _in_value(value: Any, name_of: Callable[[str], str]) -> Any:
-    if isinstance(value, Model):
-        return _with_names(value, name_of)
-    if isinstance(value, tuple):
-        changed = tuple(_in_value(each, name_of) for each in value)
-        same = all(one is other for one, other in zip(changed, value, strict=True))
-        return value if same else changed
-    if isinstance(value, Mapping):
-        held = {key: _in_value(each, name_of) for key, each in value.items()}
-        return value if all(held[key] is value[key] for key in value) else held
-    return value
+    for path, name in _places(cascade):
+        if (routed := settings.routed(name)) != name:
+            cascade = with_value(cascade, path, routed)
+    for place, soundings in all_soundings(cascade).items() if flag is not None else ():
+        for at in range(len(soundings.models)):
+            tried: Path = (*place, "models", at, "model")
+            cascade = with_value(cascade, tried, settings.model_for(None))
+    return cascade
 
 
 def wrong_model_names(
@@ -83,24 +55,18 @@ def wrong_model_names(
     """
     for name in model_names(cascade, settings):
         if problem := problem_of(name):
-            place = next((at for at, held in _places(cascade) if held == name), "")
-            yield cascade.mistake_at(place, problem)
+            place = next((path for path, held in _places(cascade) if held == name), ())
+            yield cascade.mistake_at(path_text(place), problem)
 
 
-def _places(part: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def _places(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Each name of a model in a part of a cascade, with its place."""
-    for key in type(part).model_fields:
-        value, at = getattr(part, key), f"{path}.{key}" if path else key
-        if key in _KEYS and isinstance(value, str):
-            yield at, value
-        held: Any = value.items() if isinstance(value, Mapping) else enumerate(_listed(value))
-        for step, each in held:
-            below = f"{at}.{step}" if isinstance(step, str) else f"{at}[{step}]"
-            if isinstance(each, Model):
-                yield from _places(each, below)
-        if isinstance(value, Model):
-            yield from _places(value, at)
-
-
-def _listed(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else ()
+    held: Any = enumerate(value) if isinstance(value, tuple) else ()
+    if isinstance(value, Mapping):
+        held = value.items()
+    elif isinstance(value, Model):
+        held = [(key, getattr(value, key)) for key in type(value).model_fields]
+        names = [(key, each) for key, each in held if key in _KEYS and isinstance(each, str)]
+        yield from (((*path, key), name) for key, name in names)
+    for step, each in held:
+        yield from _places(each, (*path, step))

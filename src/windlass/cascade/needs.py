@@ -15,8 +15,9 @@ from windlass.cascade.compile import reach
 from windlass.cascade.flow import certain
 from windlass.cascade.inputs_schema import InputField, fields_of
 from windlass.cascade.load import Loaded, PartialCascade
-from windlass.cascade.templates import Template, lookups, templates_of
+from windlass.cascade.templates import Template, templates_of
 from windlass.errors import Mistake, did_you_mean
+from windlass.text.lookups import lookups
 from windlass.text.templates import TemplateError
 
 
@@ -145,6 +146,8 @@ def _always_rendered(partial: PartialCascade) -> Iterator[Template]:
             continue
         match each.path:
             case ("validators", *_) | ("phases", _, "callouts", *_):
+                continue
+            case ("phases", _, "human_input", *_):
                 continue
             case ("phases", _, "inputs", *_):
                 pass

@@ -20,9 +20,9 @@ from windlass.declared import (
     Count,
     Model,
     Names,
+    Short,
     Switchable,
     Text,
-    WordOr,
     YesNo,
     meanings_in,
     refuse,
@@ -292,14 +292,10 @@ class OwnInjector(Model):
     """What its class is made with, by keyword."""
 
 
-def _long_forms(injectors: Sequence[OwnInjector | str]) -> tuple[OwnInjector, ...]:
-    return tuple(OwnInjector(use=each) if isinstance(each, str) else each for each in injectors)
-
-
 class _Base(Model):
     """What is injected into the prompts of a phase besides its history."""
 
-    own: Annotated[Sequence[WordOr[OwnInjector]], AfterValidator(_long_forms)] = ()
+    own: Annotated[Sequence[Annotated[OwnInjector, Short("use")]], AfterValidator(tuple)] = ()
     """Injectors of your own: classes as `package.module:Class`, or objects with `use`."""
 
     vary: YesNo = False

@@ -7,11 +7,11 @@ run says, and a tool that is not there, are mistakes; with `--lenient` they are 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from windlass.cascade.source import ParsedText, Path, value_at
+from windlass.cascade.source import ParsedText, Path
 from windlass.errors import ContextError, Mistake
 from windlass.text.templates import render
 
@@ -87,24 +87,14 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "a flow of Langflow": ("data.nodes", "data.edges"),
     "a flow of promptflow": ("nodes.*.source",),
     "a pipeline of Haystack": ("components", "connections"),
-    "a pipeline of Haystack 1": ("components", "pipelines"),
-    "a project of Rivet": ("data.graphs",),
     "a component of AutoGen": ("provider", "component_type"),
     "a configuration of LangGraph": ("graphs",),
     "a prompt of LangChain": ("_type", "template"),
     "an object of LangChain": ("lc", "kwargs"),
-    "a prompt of Semantic Kernel": ("template", "template_format"),
-    "an agent of the Agent Development Kit": ("instruction", "name"),
     "a configuration of LiteLLM": ("model_list",),
     "a configuration of promptfoo": ("prompts", "providers"),
-    "a workflow of ComfyUI": ("*.class_type", "*.inputs"),
-    "a flow of Kestra": ("id", "namespace", "tasks"),
     "a workflow of GitHub Actions": ("jobs.*.steps",),
-    "a state machine of Step Functions": ("StartAt", "States"),
     "a playbook of Ansible": ("*.hosts", "*.tasks"),
-    "a resource of Kubernetes, Argo or Tekton": ("apiVersion", "kind"),
-    "a file of Docker Compose": ("services",),
-    "a description of an HTTP API": ("paths", "info"),
     "a JSON Schema": ("$schema", "properties"),
     "a list of MCP servers": ("mcpServers",),
     "a tool of another runner": ("tool_id",),
@@ -141,24 +131,27 @@ def _has(data: Any, keys: Sequence[str]) -> bool:
     return isinstance(parts, list) and bool(parts) and all(_has(each, keys[1:]) for each in parts)
 
 
-def without_foreign_keys(data: Any) -> Any:
-    """The data of a cascade without the keys that only other products act on, or nobody."""
-    if not isinstance(data, Mapping):
-        return data
-    kept = {
-        key: value
-        for key, value in data.items()
-        if key not in NOT_OURS and not str(key).startswith(_NOBODYS)
-    }
-    phases = kept.get("phases")
-    if isinstance(phases, list):
-        kept["phases"] = [
-            {key: value for key, value in phase.items() if key not in NOT_OURS}
-            if isinstance(phase, Mapping)
-            else phase
-            for phase in phases
-        ]
-    return kept
+def without_foreign_keys(reading: ParsedText) -> tuple[Any, list[Mistake]]:
+    """The data of a cascade without the keys that only other products act on, or nobody.
+
+    With it a warning for each such key, once, at its first place.
+    """
+    told: dict[str, Mistake] = {}
+
+    def own(holder: Any, place: Path) -> Any:
+        if not isinstance(holder, Mapping):
+            return holder
+        for key in holder:
+            if key in NOT_OURS and key not in told:
+                text = f"{key!r} is not part of Windlass, and is left out"
+                told[key] = Mistake(reading.file, reading.line((*place, key)), text)
+        parts = () if place else tuple(key for key in holder if str(key).startswith(_NOBODYS))
+        return {key: holder[key] for key in holder if key not in NOT_OURS and key not in parts}
+
+    data = own(reading.data, ())
+    if isinstance(data, dict) and isinstance(phases := data.get("phases"), list):
+        data["phases"] = [own(each, ("phases", at)) for at, each in enumerate(phases)]
+    return data, list(told.values())
 
 
 _BEST: Final = "Take the attempt that best does what was asked."
@@ -207,18 +200,3 @@ def _without_input(template: str) -> int | None:
         return max(1, int(float(text)))
     except (ContextError, ValueError, OverflowError):
         return None
-
-
-def foreign_keys(reading: ParsedText) -> Iterator[Mistake]:
-    """A warning for each key that is left out, once, at its first place."""
-    seen: set[str] = set()
-    phases = value_at(reading.data, ("phases",))
-    places: list[Path] = [()]
-    places += [("phases", at) for at in range(len(phases) if isinstance(phases, list) else 0)]
-    for place in places:
-        held = value_at(reading.data, place)
-        for key in held if isinstance(held, Mapping) else ():
-            if key in NOT_OURS and key not in seen:
-                seen.add(key)
-                text = f"{key!r} is not part of Windlass, and is left out"
-                yield Mistake(reading.file, reading.line((*place, key)), text)

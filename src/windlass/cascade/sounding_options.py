@@ -25,9 +25,9 @@ from windlass.declared import (
     Count,
     Model,
     Names,
+    Short,
     Switchable,
     Text,
-    WordOr,
     YesNo,
     by_form,
     refuse,
@@ -92,32 +92,25 @@ class AttemptModel(AttemptSettings):
     """The model, as provider/name."""
 
 
-_OfModel: TypeAlias = Annotated[
-    Annotated[Attempts, Tag("<number>")] | Annotated[AttemptSettings, Tag("<object>")],
-    by_form("<number>", "<object>"),
-]
+_OfModel: TypeAlias = Annotated[AttemptSettings, Short("factor", Attempts)]
 """What a mapping says of a model: its number of attempts, or an object."""
 
 
 def _as_models(
-    written: Sequence[str | AttemptModel] | Mapping[str, AttemptSettings | int | None],
+    written: Sequence[AttemptModel] | Mapping[str, AttemptSettings | None],
 ) -> tuple[AttemptModel, ...]:
     """Models as objects. Those of a mapping have their numbers of attempts."""
     if not isinstance(written, Mapping):
-        return tuple(
-            AttemptModel(model=each) if isinstance(each, str) else each for each in written
-        )
-    found: list[AttemptModel] = []
-    for name, says in written.items():
-        settings = AttemptSettings(factor=says) if isinstance(says, int) else says
-        kept = settings.model_dump(exclude_unset=True) if settings else {}
-        found.append(AttemptModel(**{"factor": 1, **kept}, model=name))
-    return tuple(found)
+        return tuple(written)
+    says = {
+        name: each.model_dump(exclude_unset=True) if each else {} for name, each in written.items()
+    }
+    return tuple(AttemptModel(**{"factor": 1, **each}, model=name) for name, each in says.items())
 
 
 _Models: TypeAlias = Annotated[
     Annotated[dict[Text, _OfModel | None], Tag("<object>")]
-    | Annotated[Sequence[WordOr[AttemptModel]], Tag("<list>")],
+    | Annotated[Sequence[Annotated[AttemptModel, Short("model")]], Tag("<list>")],
     by_form("<list>", "<object>"),
     AfterValidator(_as_models),
 ]
@@ -126,21 +119,8 @@ _Models: TypeAlias = Annotated[
 # ---- what becomes of them --------------------------------------------------------------------
 
 
-def _as_evaluator(value: str | Evaluator) -> Evaluator:
-    if isinstance(value, Evaluator):
-        return value
-    return Evaluator(model=value) if "/" in value else Evaluator(function=value)
-
-
-def _as_cost_aware(value: bool | CostAware) -> CostAware | None:
-    if isinstance(value, bool):
-        return CostAware() if value else None
-    return value if value.enabled and value.show_costs_to_evaluator else None
-
-
-def _as_threshold(value: str | Ward) -> str:
-    """The validator of a threshold, also of one that is written as a ward is."""
-    return value.validator if isinstance(value, Ward) else value
+def _who_picks(word: str) -> str:
+    return "model" if "/" in word else "function"
 
 
 class Aggregate(Model):
@@ -168,14 +148,14 @@ class Reforge(VariedOptions):
     evaluator_override: Text | None = None
     """What the evaluator looks for in these rounds, in place of `evaluator_instructions`."""
 
-    threshold: Annotated[WordOr[Ward], AfterValidator(_as_threshold)] | None = None
+    threshold: Annotated[Ward, Short("validator")] | None = None
     """A validator, or an object with `validator`: the rounds end when it accepts the best output
     so far."""
 
     @property
     def good_enough(self) -> str | None:
         """The validator that ends the rounds (None: there is none)."""
-        return None if self.threshold is None else _as_threshold(self.threshold)
+        return None if self.threshold is None else self.threshold.validator
 
 
 class Soundings(VariedOptions):
@@ -188,7 +168,7 @@ class Soundings(VariedOptions):
     max_parallel: Count = 3
     """How many of them run at once."""
 
-    evaluator: Annotated[WordOr[Evaluator], AfterValidator(_as_evaluator)] | None = None
+    evaluator: Annotated[Evaluator, Short(_who_picks)] | None = None
     """Who picks: an object with model, function, validator or human; a word is `human`, `hybrid`
     (a model shortens the list for a person), a model if it has a slash, else a function. Absent
     or `llm`: the phase's model, by `evaluator_instructions`."""
@@ -207,9 +187,7 @@ class Soundings(VariedOptions):
     model_strategy: Literal["round_robin", "round-robin", "random"] = "round_robin"
     """How a list of `models` is handed out: in turn, or drawn by a seed of the session."""
 
-    cost_aware_evaluation: (
-        Annotated[Switchable[CostAware], AfterValidator(_as_cost_aware)] | None
-    ) = None
+    cost_aware_evaluation: Annotated[CostAware, Short("enabled", YesNo)] | None = None
     """Tells whoever picks what each attempt cost, and how much that counts: true, or an object
     with weights."""
 
@@ -263,15 +241,13 @@ class Soundings(VariedOptions):
     @property
     def picks(self) -> Evaluator:
         """Who picks; one that names nothing stands for the phase's own model."""
-        return (
-            Evaluator.model_construct() if self.evaluator is None else _as_evaluator(self.evaluator)
-        )
+        return Evaluator.model_construct() if self.evaluator is None else self.evaluator
 
     @property
     def cost_counts(self) -> CostAware | None:
         """How much the cost counts (None: nothing)."""
         cost = self.cost_aware_evaluation
-        return cost if isinstance(cost, CostAware) else None
+        return cost if cost and cost.enabled and cost.show_costs_to_evaluator else None
 
     @property
     def joins(self) -> Aggregate | None:

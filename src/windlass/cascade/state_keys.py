@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from windlass.cascade.decision_points import DECISION_OF
+from windlass.cascade.decision_points import DECISION_OF, HumanInput
 from windlass.cascade.deterministic import SQL
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.tools_named import chooses_tools, tools_of
@@ -21,13 +21,25 @@ _PLANS: Final = frozenset({"plan", "todo"})
 _ASKS: Final = frozenset({"ask_human", "ask_human_custom", "request_decision"})
 
 
-def keys_set(cascade: Cascade, phase: Phase, tools: Registry) -> frozenset[str] | None:
-    """The keys that a phase may set itself (None: perhaps any)."""
+def sure_keys(cascade: Cascade, phase: Phase) -> frozenset[str]:
+    """The keys that a phase sets whenever it ends well."""
     keys = set[str]()
-    if phase.output_extraction is not None:
+    if phase.output_extraction is not None and phase.output_extraction.required:
         keys.add(phase.output_extraction.store_as)
     if cascade.settings_for(phase).output_schema is not None:
         keys.add(VALIDATED)
+    asked = phase.human_input
+    if isinstance(asked, HumanInput) and not (asked.condition or asked.timeout_seconds):
+        keys.add(phase.name)
+    key = phase.inputs.get("key") if phase.tool == _SETS_ANY else None
+    return frozenset({*keys, key} if isinstance(key, str) else keys)
+
+
+def keys_set(cascade: Cascade, phase: Phase, tools: Registry) -> frozenset[str] | None:
+    """The keys that a phase may set itself (None: perhaps any)."""
+    keys = {*sure_keys(cascade, phase)}
+    if phase.output_extraction is not None:
+        keys.add(phase.output_extraction.store_as)
     if phase.decision_points or phase.human_input:
         keys |= {phase.name, f"{DECISION_OF}{phase.name}"}
     if phase.on_error is not None:

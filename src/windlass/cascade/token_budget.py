@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field, Strict, Tag, ValidationError
+from pydantic import Field, Strict, ValidationError
 
-from windlass.declared import Count, Model, Text, YesNo, by_form
+from windlass.declared import Count, Model, Short, Text, YesNo
 from windlass.window.policies.budget import SUMMARY_TOKENS, OnExceed
 
 Strategy: TypeAlias = Literal["sliding_window", "prune_oldest", "summarize", "warn", "fail"]
@@ -59,7 +59,7 @@ class PhaseBudget(Model):
     """The tokens of a request and its reply."""
 
     reserve_for_output: Annotated[int, Strict(), Field(ge=0)] | None = None
-    """The tokens of it that are left for the reply."""
+    """The tokens of it that are left for the reply: the `max_output_tokens` where none is set."""
 
     warning_threshold: Annotated[float, Strict(), Field(gt=0, le=1)] | None = None
     """The share of the input's limit from which on a warning is given."""
@@ -72,32 +72,20 @@ class PhaseBudget(Model):
     """With `summarize`: how long the summary is."""
 
 
-BudgetOrTotal: TypeAlias = Annotated[
-    Annotated[Count, Tag("<number>")] | Annotated[PhaseBudget, Tag("<object>")],
-    by_form("<number>", "<object>"),
-]
-
-
 class CascadeBudget(PhaseBudget):
     """Limits for the tokens of every phase."""
 
     max_total: Count = 100_000
-    """The tokens of a request and its reply."""
-
     reserve_for_output: Annotated[int, Strict(), Field(ge=0)] = 4_000
-    """The tokens of it that are left for the reply: the `max_output_tokens` where none is set."""
-
     warning_threshold: Annotated[float, Strict(), Field(gt=0, le=1)] = _SHARE
-    """The share of the input's limit from which on a warning is given."""
-
     strategy: Strategy = "sliding_window"
-    """What is done with a request above the limit: sliding_window and prune_oldest leave the oldest
-    turns out, summarize puts a summary in their place, warn goes on, fail ends the phase."""
 
     enabled: YesNo = True
     """Whether it holds."""
 
-    phase_overrides: dict[str, BudgetOrTotal] = Field(default_factory=dict)
+    phase_overrides: dict[str, Annotated[PhaseBudget, Short("max_total", Count)]] = Field(
+        default_factory=dict
+    )
     """What phases have in place of it, by their names: a number (`max_total`), or an object."""
 
 
@@ -123,8 +111,7 @@ def with_token_budget(data: Mapping[str, Any]) -> Mapping[str, Any]:
 def _phase_with_budget(phase: Any, budget: CascadeBudget) -> Any:
     if not isinstance(phase, Mapping):
         return phase
-    other = budget.phase_overrides.get(str(phase.get("name")))
-    own = other if isinstance(other, PhaseBudget) else PhaseBudget(max_total=other)
+    own = budget.phase_overrides.get(str(phase.get("name"))) or PhaseBudget()
     overrides = {key: value for key, value in dict(own).items() if value is not None}
     merged = budget.model_copy(update=overrides)
     limits: dict[str, Any] = {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, Strict, Tag
+from pydantic import Field, Strict
 
-from windlass.declared import Count, Model, Names, Text, YesNo, by_form
+from windlass.declared import Count, Model, Names, Short, Text, YesNo
 from windlass.tools.base import Tool
 
 Duration: TypeAlias = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
@@ -36,15 +36,6 @@ class CachedTool(Model):
     """Tools after whose calls the results are not used any more."""
 
 
-CachedOrSwitch: TypeAlias = Annotated[
-    Annotated[YesNo, Tag("<yes>")]
-    | Annotated[Duration, Tag("<number>")]
-    | Annotated[CachedTool, Tag("<object>")],
-    by_form("<yes>", "<number>", "<object>"),
-]
-"""True, seconds (`ttl`), or an object."""
-
-
 class ToolCaching(Model):
     """Which results of tools are used again within a run. Tools that write always run."""
 
@@ -60,8 +51,11 @@ class ToolCaching(Model):
     storage: Literal["memory", "sqlite", "redis", "file", "disk"] = "memory"
     """Not taken: results are those of the run's record; a warning says so of any other word."""
 
-    tools: dict[str, CachedOrSwitch] = Field(default_factory=dict)
-    """The tools whose results are used again, by name; others always run."""
+    tools: dict[str, Annotated[CachedTool, Short("ttl", Duration), Short("enabled", YesNo)]] = (
+        Field(default_factory=dict)
+    )
+    """The tools whose results are used again, by name; others always run. True, seconds (`ttl`),
+    or an object."""
 
 
 _ACT_ON_THE_RUN: Final = frozenset(
@@ -90,10 +84,5 @@ def may_be_kept(tool: Tool) -> bool:
 
 def cached_tool(caching: ToolCaching, name: str) -> CachedTool | None:
     """How the results of a tool are used again; None: they are not."""
-    held: Any = caching.tools.get(name)
-    if not caching.enabled or held is None:
-        return None
-    if not isinstance(held, CachedTool):
-        ttl = None if isinstance(held, bool) else float(held)
-        held = CachedTool(ttl=ttl, enabled=held is not False)
-    return held if held.enabled else None
+    held = caching.tools.get(name)
+    return held if caching.enabled and held is not None and held.enabled else None

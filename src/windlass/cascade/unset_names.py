@@ -8,21 +8,20 @@ nothing is told.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from windlass.cascade.check import unknown_names
 from windlass.cascade.children import CascadeFamily
-from windlass.cascade.decision_points import HumanInput
 from windlass.cascade.flow import certain, may_have_run
 from windlass.cascade.inputs_schema import fields_of
 from windlass.cascade.load import Loaded, PartialCascade
 from windlass.cascade.model import Cascade
 from windlass.cascade.needs import input_needs
-from windlass.cascade.templates import Lookup, lookups, templates_of
+from windlass.cascade.state_keys import sure_keys
+from windlass.cascade.templates import templates_of
 from windlass.errors import Mistake
+from windlass.text.lookups import Lookup, lookups
 from windlass.text.templates import LAST_ERROR, OUTPUT_OF, PhaseOutput, TemplateError
-
-_SET_STATE: Final = "set_state"
 
 
 class _Use(NamedTuple):
@@ -89,23 +88,10 @@ def _state_before(cascade: Cascade, index: int | None) -> set[str]:
     """The keys that the state certainly has when the phase at `index` begins."""
     if index is None:
         return set()
-    sure, keys = certain(cascade.phases), set[str]()
-    before = {*may_have_run(cascade.phases, index)} & {*sure}
-    for phase in cascade.phases:
-        if phase.name not in before or phase is cascade.phases[index]:
-            continue
-        extraction = phase.output_extraction
-        if extraction is not None and extraction.required:
-            keys.add(extraction.store_as)
-        if cascade.settings_for(phase).output_schema is not None:
-            keys.add("validated_output")
-        asked = phase.human_input
-        if isinstance(asked, HumanInput) and not (asked.condition or asked.timeout_seconds):
-            keys.add(phase.name)
-        key = phase.inputs.get("key") if phase.tool == _SET_STATE else None
-        if isinstance(key, str):
-            keys.add(key)
-    return keys
+    before = {*may_have_run(cascade.phases, index)} & certain(cascade.phases)
+    before.discard(cascade.phases[index].name)
+    ran = (phase for phase in cascade.phases if phase.name in before)
+    return {key for phase in ran for key in sure_keys(cascade, phase)}
 
 
 def _uses(template: str) -> list[_Use]:
@@ -114,7 +100,7 @@ def _uses(template: str) -> list[_Use]:
         found = lookups(template)
     except TemplateError:  # a mistake of its own
         return []
-    asked = {(each.name, each.keys) for each in found if each.optional}
+    asked = {(each.name, each.keys) for each in found if each.asked}
     uses: dict[str, _Use] = {}
     for each in found:
         if (each.name, each.keys) not in asked and (use := _use_in(each)) is not None:

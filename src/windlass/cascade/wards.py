@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator
 
-from windlass.declared import Count, Model, Text, WordOr
+from windlass.declared import Count, Model, Short, Text
 
 Place: TypeAlias = Literal["pre", "post", "turn"]
 PLACES: Final[tuple[Place, ...]] = get_args(Place)
@@ -28,11 +28,9 @@ class Ward(Model):
     is noted."""
 
 
-def _long_forms(wards: Sequence[Ward | str]) -> tuple[Ward, ...]:
-    return tuple(Ward(validator=each) if isinstance(each, str) else each for each in wards)
-
-
-WardList: TypeAlias = Annotated[Sequence[WordOr[Ward]], AfterValidator(_long_forms)]
+WardList: TypeAlias = Annotated[
+    Sequence[Annotated[Ward, Short("validator")]], AfterValidator(tuple)
+]
 """Wards, each an object or the name of its validator."""
 
 
@@ -52,4 +50,4 @@ class Wards(Model):
 
     def at(self, place: Place) -> tuple[Ward, ...]:
         """The wards of one place, in the order in which they are asked."""
-        return _long_forms({"pre": self.pre, "post": self.post, "turn": self.turn}[place])
+        return tuple({"pre": self.pre, "post": self.post, "turn": self.turn}[place])

@@ -186,7 +186,7 @@ def _choice_not_taken(cascade: Cascade, phase: Phase, model: str) -> tuple[str, 
 
 def _uses_not_cleared(cascade: Cascade, phase: Phase, model: str) -> tuple[str, str]:
     """Where `server_clear` is written for a provider without it, and what is said of that."""
-    own, policy = phase.intra_context, window_policy(cascade, phase).value
+    own, (policy, _) = phase.intra_context, window_policy(cascade, phase)
     says = isinstance(own, Model) and "server_clear" in own.model_fields_set
     inside = "{phase}.intra_context" if says else "auto_context.intra_phase"
     if policy is None or policy.server_clear is None or clears_tool_uses(model):

@@ -83,7 +83,8 @@ def move_volatile(template: str, *, state: bool) -> Moved:
     >>> move_volatile("Today is {{ now[:10] }}.", state=False)
     Moved(template='Today is [now].', values={'now': 'now[:10]'}, stay=())
     """
-    from windlass.text.templates import MOMENTS, find_names  # brings Jinja, 100 ms
+    from windlass.text.lookups import find_names  # brings Jinja, 100 ms
+    from windlass.text.templates import MOMENTS
 
     volatile = {*MOMENTS, "state"} if state else {*MOMENTS}
     pieces: list[str] = []

@@ -26,7 +26,8 @@ from windlass.tasks.model import (
     Task,
     TaskFile,
 )
-from windlass.text.templates import NAMES, TemplateError, Used, find_names
+from windlass.text.lookups import Used, find_names
+from windlass.text.templates import NAMES, TemplateError
 
 PASSED_ON: Final = (
     "system",

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -62,8 +61,6 @@ OUTPUT_OF: Final = "output_"
 
 _LIKE_JSON: Final = re.compile(r'\s*(?:[\[{"].*|true|false|null)\s*', re.DOTALL)
 _SHOWN: Final = 80
-_TOLERANT: Final = frozenset({"d", "default", "defined", "undefined"})
-"""Filters and tests that take what is not there."""
 _FALSE: Final = frozenset({"", "false", "0", "no", "none"})
 
 # What expressions of a template raise by themselves, such as `1 / 0` or `'a' + 1`.
@@ -496,15 +493,6 @@ def _excerpt(template: str, line: int | None) -> str:
     return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
-    """A name that a template uses, and its line in it; `of` is `outputs` for a phase, else ''."""
-
-    name: str
-    line: int
-    of: str = ""
-
-
 def syntax(template: str) -> nodes.Template:
     """The template as a tree. Raises TemplateError where it cannot be read."""
     _compile(template)
@@ -516,37 +504,6 @@ def free_names(template: str) -> set[str]:
     return find_undeclared_variables(syntax(template))
 
 
-def find_names(template: str) -> list[Used]:
-    """The names a template uses without defining them, and the phases it takes from `outputs`.
-
-    A name of its own under the filter `default`, or in a test such as `is defined`, need not be
-    there and is not among them.
-
-    Raises:
-        TemplateError: the template cannot be read.
-    """
-    tree = syntax(template)
-    free = find_undeclared_variables(tree)
-    spared = {id(node) for node in _under_default(tree)}
-    used = [
-        Used(node.name, node.lineno)
-        for node in tree.find_all(nodes.Name)
-        if node.ctx == "load" and node.name in free and id(node) not in spared
-    ]
-    if "outputs" in free:
-        parts = [(_phase_in(node), node) for node in tree.find_all((nodes.Getattr, nodes.Getitem))]
-        used += [Used(name, node.lineno, of="outputs") for name, node in parts if name is not None]
-    return sorted(set(used), key=lambda use: (use.line, use.of, use.name))
-
-
-def _under_default(tree: nodes.Template) -> Iterator[nodes.Expr]:
-    """What stands right before the filter `default`, or in a test of being defined."""
-    for each in tree.find_all((nodes.Filter, nodes.Test)):
-        named = each.node if each.name in _TOLERANT else None
-        if isinstance(named, nodes.Name) and named.name not in NAMES:
-            yield named
-
-
 def is_constant(template: str) -> bool:
     """Whether a template always renders to its own text."""
     return all(
@@ -554,15 +511,3 @@ def is_constant(template: str) -> bool:
         and all(isinstance(item, nodes.TemplateData) for item in node.nodes)
         for node in syntax(template).body
     )
-
-
-def _phase_in(node: nodes.Expr) -> str | None:
-    """The phase that `outputs.NAME` or `outputs['NAME']` names."""
-    match node:
-        case nodes.Getattr(node=nodes.Name(name="outputs"), attr=name):
-            # `outputs.items()` and its like are methods of every mapping.
-            return None if hasattr(dict, name) else name
-        case nodes.Getitem(node=nodes.Name(name="outputs"), arg=nodes.Const(value=str(name))):
-            return name
-        case _:
-            return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from windlass.cascade.flow import ways_on
-from windlass.cascade.handoffs import ROUTE_TO, are_chosen, as_objects, targets_of
+from windlass.cascade.handoffs import ROUTE_TO, are_chosen, targets_of
 from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_state import Route
@@ -28,9 +28,7 @@ def menu_of(phase: Phase) -> tuple[str, ...]:
     """What joins the instructions of a phase whose model chooses what comes next."""
     if not are_chosen(phase.handoffs):
         return ()
-    return (
-        handoffs_text({each.target: each.description or "" for each in as_objects(phase.handoffs)}),
-    )
+    return (handoffs_text({each.target: each.description or "" for each in phase.handoffs}),)
 
 
 def route_tool(phase: Phase, phase_run: PhaseRun) -> Tool:

@@ -12,8 +12,9 @@ from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.session_tier import moments_of
 from windlass.settings.modules import UntrustedError
+from windlass.text.lookups import find_names
 from windlass.text.prompts import goal_text, retry_in_own_words, retry_text
-from windlass.text.templates import RECORDED, find_names, render
+from windlass.text.templates import RECORDED, render
 from windlass.tools.base import Tool
 
 
