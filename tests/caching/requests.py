@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.caching.breakpoints import Outlook
-from windlass.caching.meter import Bill, MeteredStream
+from windlass.caching.meter import Bill
 from windlass.caching.model_cache import CacheState, Sent
 from windlass.caching.prices import Prices
+from windlass.caching.shares import SharedStream
 from windlass.messages import Message, ToolSpec
 
 CACHED = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300, write_long=2.0)
@@ -31,8 +32,8 @@ def bill_stream(
     times: Sequence[float] | None = None,
 ) -> list[Bill]:
     """What the requests of a session to one model cost; `times` are when each was sent."""
-    stream = MeteredStream(prices)
+    stream = SharedStream(prices)
     return [
-        stream.bill(0, list(request), times[at] if times else None)
+        stream.bill(0, list(request), [name for name, _ in request], times[at] if times else None)
         for at, request in enumerate(requests)
     ]

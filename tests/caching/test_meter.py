@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.caching.requests import bill_stream
-from windlass.caching.meter import Meter, MeteredStream, Segments
+from windlass.caching.meter import Meter, Segments
 from windlass.caching.prices import Prices
+from windlass.caching.shares import SharedStream
 from windlass.errors import UsageError
 
 ROUND = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
@@ -139,10 +140,10 @@ def test_a_stream_told_by_what_is_new_costs_what_a_meter_bills(
     steps: list[tuple[int, list[str]]], ttl: float | None
 ) -> None:
     prices = replace(ROUND, minimum=2, ttl_s=ttl)
-    stream, meter = MeteredStream(prices), Meter(prices)
+    stream, meter = SharedStream(prices), Meter(prices)
     last: Segments = []
     for at, (kept, names) in enumerate(steps):
         stand = min(kept, len(last))
         more = [(name, 1 + ord(name) - ord("a")) for name in names]
         last = [*last[:stand], *more]
-        assert stream.bill(stand, more, float(at)) == meter.bill(last, float(at))
+        assert stream.bill(stand, more, list(names), float(at)) == meter.bill(last, float(at))

@@ -217,7 +217,10 @@ class TestTheListOfSessions:
                 f" {session.said(each.message_id).chars:,} characters"
                 for each in session.advice.of("keep")
             }
-            for finding in session.report.findings:
+            findings, total = session.report.findings, session.report.costs.total
+            assert sum(one.saved for one in findings) <= (total.dollars or 0.0)
+            for finding in findings:
+                assert sum(part.saved for part in finding.parts) <= finding.dollars
                 for part in finding.parts:
                     told += 1
                     assert not any(part.text.startswith(words) for words in kept), part.text

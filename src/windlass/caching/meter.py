@@ -194,7 +194,7 @@ class Meter:
                 shared = max(shared, last if before.held is None else min(last, before.held))
         goes_on = bool(self._before) and last >= self._before[-1].tokens
         unwritten = 0 if written is None else sum(tokens for _, tokens in request[written:])
-        return _billed(self.prices, total, shared, unwritten, goes_on=goes_on)
+        return bill_of(self.prices, total, shared, unwritten, goes_on=goes_on)
 
     def bill(
         self,
@@ -216,10 +216,10 @@ def lives(ttl_s: float | None, sent: float | None, at: float | None) -> bool:
     return ttl_s is None or at is None or sent is None or at - sent <= ttl_s
 
 
-def _billed(
+def bill_of(
     prices: Prices, total: int, shared: int, unwritten: int = 0, *, goes_on: bool = False
 ) -> Bill:
-    """A request of so many tokens, of which the cache holds `shared` at most.
+    """Bill a request of so many tokens, of which the cache holds `shared` at most.
 
     The last `unwritten` are not written to it.
     """
@@ -323,16 +323,3 @@ class PrefixStream:
                     part = self._common(self._last[same][0], other[0])
                 most = max(most, self._sums[same] + part)
         return most
-
-
-class MeteredStream:
-    """Bills requests to one model as a `Meter` does, each given as what is new in it."""
-
-    def __init__(self, prices: Prices) -> None:
-        self.prices = prices
-        self._stream = PrefixStream(prices.ttl_s)
-
-    def bill(self, kept: int, more: Segments, at: float | None = None) -> Bill:
-        """The next request: the first `kept` segments of the last one, then `more`."""
-        tokens, shared = self._stream.add(kept, more, at)
-        return _billed(self.prices, int(tokens), int(shared), goes_on=self._stream.goes_on)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from windlass.caching.bill import fresh_price
-from windlass.caching.meter import Bill, MeteredStream, Segments
+from windlass.caching.meter import Bill, PrefixStream, Segments, bill_of
 from windlass.caching.prices import Prices
 
 
@@ -31,7 +31,9 @@ class Share:
 
 
 class SharedStream:
-    """Bills requests as a `MeteredStream` does, and says what each of their pieces cost.
+    """Bills requests to one model as a `Meter` does, and says what each of their pieces cost.
+
+    Each request is given as what is new in it.
 
     A piece pays for its place: the part of it that the cache holds is read, the rest is written. So
     the shares of all pieces add up to the bill. Time and memory grow with what is new or written
@@ -40,7 +42,7 @@ class SharedStream:
 
     def __init__(self, prices: Prices) -> None:
         self.prices = prices
-        self._stream = MeteredStream(prices)
+        self._stream = PrefixStream(prices.ttl_s)
         # The name of each piece of the last request, its tokens, and the calls and the price of a
         # token that is read so far when it came.
         self._standing: list[tuple[str, int, int, float]] = []
@@ -58,7 +60,8 @@ class SharedStream:
         del self._standing[kept:]
         new = zip(names, more, strict=True)
         self._standing += [(name, tokens, self._calls, self._read) for name, (_, tokens) in new]
-        billed = self._stream.bill(kept, more, at)
+        tokens, shared = self._stream.add(kept, more, at)
+        billed = bill_of(self.prices, int(tokens), int(shared), goes_on=self._stream.goes_on)
         factor = self.prices.factor(billed.tokens)
         self._calls += 1
         self._read += factor * self.prices.read

@@ -141,8 +141,14 @@ def _measured(
 
 
 def _saved(accounts: Iterable[Account]) -> float:
-    """What originals would have cost in the place of the short forms, beside what was sent."""
-    return sum(account.snowball.total - account.sent.total for account in accounts)
+    """What originals would have cost in the place of their short forms, less what these cost."""
+    return sum(
+        account.snowball.paid(name).paid - account.sent.paid(name).paid
+        for account in accounts
+        for name in {
+            one.message_id for one in account.record.store.edits(account.record.session_id)
+        }
+    )
 
 
 def _fetched(account: Account) -> tuple[int, float]:

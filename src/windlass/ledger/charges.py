@@ -47,6 +47,8 @@ class Charge:
     """Of the input, what was read from a cache."""
     tokens_written: int = 0
     """Of the input, what was written to a cache, for whatever time."""
+    tokens_written_long: int = 0
+    """Of `tokens_written`, what was written for an hour, which costs more."""
     tokens_out: int = 0
     searches: int = 0
     """The provider's own searches of the web."""
@@ -60,8 +62,8 @@ class Charge:
     """Requests without a price, which are not in `dollars`."""
 
     counts: ClassVar[tuple[str, ...]] = (
-        *("calls", "tokens_in", "tokens_cached", "tokens_written", "tokens_out", "searches"),
-        *("notional", "estimated", "unpriced"),
+        *("calls", "tokens_in", "tokens_cached", "tokens_written", "tokens_written_long"),
+        *("tokens_out", "searches", "notional", "estimated", "unpriced"),
     )
     """What is added up number by number."""
     money: ClassVar[tuple[str, ...]] = ("dollars",)
@@ -178,6 +180,7 @@ def charge_of(
         tokens_in=usage.tokens_in,
         tokens_cached=usage.tokens_cached,
         tokens_written=usage.tokens_written,
+        tokens_written_long=usage.tokens_written_long,
         tokens_out=usage.tokens_out,
         searches=usage.searches,
         dollars=dollars,

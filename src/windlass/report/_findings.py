@@ -17,7 +17,7 @@ from windlass.importing.storing import IMPORTED
 from windlass.ledger.windows import NewSegments
 from windlass.replays.outcomes import Span
 from windlass.report._requests import TOOLS, Requests, SentRequests
-from windlass.report.account import Account
+from windlass.report.account import Account, CallCharge
 from windlass.report.advice import advise
 from windlass.report.calls import Call, SessionRecord
 from windlass.report.contents import what_is
@@ -207,12 +207,13 @@ class _OnTop:
                 held = min(held and before.get(call.model, 0), call.tokens_in)
             before[call.model] = call.tokens_in
             if held > call.tokens_cached:
-                usage = (call.tokens_in, 0)
                 written = min(call.tokens_written, call.tokens_in - held)
-                paid += cost(call.model, *usage, call.tokens_cached, call.tokens_written) or 0.0
-                held_paid += cost(call.model, *usage, held, written) or 0.0
+                whole = _listed(call, call.tokens_cached, call.tokens_written, call.tokens_out)
+                factor = (call.dollars or 0.0) / whole if whole else 0.0
+                paid += factor * _listed(call, call.tokens_cached, call.tokens_written)
+                held_paid += factor * _listed(call, held, written)
                 expected, reported = expected + held, reported + call.tokens_cached
-        if paid > held_paid and account.billed >= paid:
+        if paid > held_paid:
             left = 1 - (paid - held_paid) / account.billed
             where = f"windlass report {account.record.session_id} --prefix"
             yield _Remedy(
@@ -274,6 +275,13 @@ class _OnTop:
                 f" with {setting} it would be {money(would_be)}"
             )
             yield Finding(text, setting, share.paid, would_be)
+
+
+def _listed(call: CallCharge, cached: int, written: int, tokens_out: int = 0) -> float:
+    """What a call costs at list prices in US dollars, by what the cache held and took in."""
+    long = min(written, call.tokens_written_long)
+    usage = (call.tokens_in, tokens_out, cached, written)
+    return cost(call.model, *usage, tokens_written_long=long) or 0.0
 
 
 def _last_name(account: Account) -> str:

@@ -11,7 +11,6 @@ from windlass.history.row_details import (
     CallAnswered,
     CallFailed,
     CallSent,
-    Inherited,
     ReplyDetails,
     details_of,
 )
@@ -35,19 +34,20 @@ class Unbilled:
 
 def unbilled(tree: AccountTree) -> Unbilled:
     """What the bill of a session does not tell."""
-    told = [_own(account.record.rows) for _, account in tree.walk()]
-    origins = [each.origin for each in told if each.origin]
+    accounts = [account for _, account in tree.walk()]
+    replies = [call.reply_details for account in accounts for call in account.calls]
+    inherited = [reply.inherited for reply in replies if reply.inherited is not None]
     return Unbilled(
-        sum(each.unanswered for each in told),
-        sum(each.inherited for each in told),
-        sum(each.inherited_tokens for each in told),
-        origins[0] if origins else "",
+        sum(_unanswered(account.record.rows) for account in accounts),
+        len(inherited),
+        sum(each.usage[0] for each in inherited),
+        inherited[0].session if inherited else "",
     )
 
 
-def _own(rows: Iterable[StoredRow]) -> Unbilled:
+def _unanswered(rows: Iterable[StoredRow]) -> int:
+    """The calls that were sent and never came back."""
     open_steps: Counter[Step] = Counter()
-    calls, tokens, origin = 0, 0, ""
     for stored in rows:
         match details_of(stored.row):
             case CallSent(step=step):
@@ -56,9 +56,6 @@ def _own(rows: Iterable[StoredRow]) -> Unbilled:
                 open_steps[step] -= 1
             case ReplyDetails(step=Step() as step, inherited=None):
                 open_steps[step] -= 1
-            case ReplyDetails(inherited=Inherited() as inherited):
-                calls, tokens = calls + 1, tokens + inherited.usage[0]
-                origin = inherited.session
             case _:
                 pass
-    return Unbilled(sum(open_steps.values()), calls, tokens, origin)
+    return sum(open_steps.values())

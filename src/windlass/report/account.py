@@ -52,6 +52,8 @@ class CallCharge(ComparedCharge):
     """The tokens that the cache should have given."""
     tier: str
     """The words of what is not billed at list prices, as in `Usage`."""
+    priced_as: str
+    """The model whose price it is: its own, or another's where that is free."""
 
 
 MakeRequests: TypeAlias = Callable[[SessionRecord, FamilyCounter, Prices], Requests]
@@ -220,6 +222,7 @@ class Account:
                 sent_tokens=call.sent_tokens,
                 expected=0 if billed is None else billed.cached,
                 tier=usage.tier,
+                priced_as=self.names[call.model],
                 snowball=self._snowball_tokens(call),
                 simulated_dollars=simulated,
                 snowball_dollars=snowball,

@@ -26,6 +26,7 @@ from windlass.engine.phase.verdicts import VERDICT_TOKENS
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS
 from windlass.engine.turn._plan import next_call
 from windlass.errors import UsageError
+from windlass.ledger.charges import Charge
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
 from windlass.text.tokens import FamilyCounter, request_tokens
@@ -168,8 +169,8 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         tokens=request_tokens(phase_run.info.counter, messages, phase_run.allowed),
         priced_as=bound.priced_as,
         dollars=cost(name, hosted, 0),
-        most_calls=bound.calls,
-        most_dollars=bound.dollars,
+        most_calls=bound.total.calls,
+        most_dollars=None if bound.total.unpriced else bound.total.dollars,
         search=run.search.model if run.search else None,
     )
 
@@ -180,9 +181,7 @@ class _Bound:
 
     price_as: str
     """The model at whose prices those that cost nothing are told."""
-    calls: int = 0
-    dollars: float | None = 0.0
-    """US dollars (None: one of the models has no known price)."""
+    total: Charge = field(default_factory=Charge)
     priced_as: dict[str, str] = field(default_factory=dict[str, str])
     """Each model, and the one at whose prices it is told."""
 
@@ -190,10 +189,9 @@ class _Bound:
         """Add so many calls of a model, each with so many tokens."""
         name = priced_as(info.name, self.price_as, free=info.free)
         self.priced_as[info.name] = name
-        self.calls += calls
         each = cost(name, tokens_in, tokens_out)
-        most = self.dollars
-        self.dollars = None if most is None or each is None else most + calls * each
+        most = None if each is None else calls * each
+        self.total.add(Charge(calls=calls, dollars=most, unpriced=calls if each is None else 0))
 
 
 def _add_phase(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
