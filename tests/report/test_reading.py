@@ -20,7 +20,7 @@ from windlass.report.explanation import explain_call
 from windlass.report.prefix import prefix_of
 
 LOOKS: dict[str, Callable[[Store, str], object]] = {
-    "show": lambda store, session: [len(call.seen) for call in view_session(store, session).calls],
+    "show": lambda store, session: [len(call.shown) for call in view_session(store, session).calls],
     "show --call": lambda store, session: list(view_call(view_session(store, session), 5).seen),
     "explain": lambda store, session: explain_call(store, session, 5),
     "report": lambda store, session: session_cost(store, session, "openai/gpt-4o"),

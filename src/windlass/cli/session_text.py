@@ -122,7 +122,7 @@ def _print_calls(calls: Sequence[Call]) -> None:
         "cached": lambda call: call.tokens_cached,
         "sending everything": lambda call: call.snowball_tokens,
         "out": lambda call: call.tokens_out,
-        "messages": lambda call: len(call.seen),
+        "messages": lambda call: len(call.shown),
         "cost": lambda call: dollar_cell(call.cost),
     }
     print_table(table_of(calls, columns))
@@ -193,7 +193,7 @@ def _print_call(view: SessionView, call: Call, *, full: bool) -> None:
     if call.hidden:
         counts = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
         out.print(f"\nnot shown: {counts}", style="dim")
-    for sentence in call_sentences(call.details, call.seen):
+    for sentence in call_sentences(call):
         out.print(f"\n{sentence}", style="dim")
     if cache := cache_text(call.details):
         out.print(cache, style="dim")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress, repeat
 from operator import is_not
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar
 
 from windlass.history.base import (
     BORN,
@@ -193,8 +193,27 @@ class Call:
 
     @property
     def seen(self) -> Sequence[Seen]:
-        """Its window; each message is put together when it is looked at."""
-        return _Window(self.session, self.sent.shown)
+        """Its window; `see` puts one message of it together."""
+        return [self.see(at) for at in range(len(self.shown))]
+
+    def see(self, at: int) -> Seen:
+        """The message at a position of its window, from 0."""
+        shown = self.shown[at]
+        source = self.session.by_id[shown.message_id].row
+        message = self.session.sent(shown)[1]
+        return Seen(
+            position=at,
+            message_id=shown.message_id,
+            role=message.role,
+            phase=source.phase,
+            turn=source.turn,
+            reason=shown.reason,
+            tokens=shown.tokens,
+            message=message,
+            because=shown.because,
+            original=source.message if shown.shown_as is not None else None,
+            callout=self.session.callout_names.get(shown.message_id),
+        )
 
     @property
     def reply(self) -> Message:
@@ -396,44 +415,6 @@ class SessionRecord:
         if message is None:
             message = self._messages[key] = self.store.message(key)
         return key, message
-
-
-class _Window(Sequence[Seen]):
-    """The messages that a call saw, each put together when it is looked at."""
-
-    def __init__(self, session: SessionRecord, shown: Sequence[ShownMessage]) -> None:
-        self._session = session
-        self._shown = shown
-
-    def __len__(self) -> int:
-        return len(self._shown)
-
-    @overload
-    def __getitem__(self, at: int) -> Seen: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Seen]: ...
-
-    def __getitem__(self, at: int | slice) -> Seen | Sequence[Seen]:
-        if isinstance(at, slice):
-            return [self[place] for place in range(*at.indices(len(self)))]
-        position = range(len(self))[at]
-        shown = self._shown[position]
-        source = self._session.by_id[shown.message_id]
-        message = self._session.sent(shown)[1]
-        return Seen(
-            position=position,
-            message_id=shown.message_id,
-            role=message.role,
-            phase=source.row.phase,
-            turn=source.row.turn,
-            reason=shown.reason,
-            tokens=shown.tokens,
-            message=message,
-            because=shown.because,
-            original=source.row.message if shown.shown_as is not None else None,
-            callout=self._session.callout_names.get(shown.message_id),
-        )
 
 
 def new_in_each(lists: Sequence[Sequence[_Item]]) -> Iterator[tuple[int, _Item]]:

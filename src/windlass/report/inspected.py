@@ -12,7 +12,7 @@ from itertools import chain
 
 from windlass.caching.rates import priced_as
 from windlass.errors import UsageError
-from windlass.history.base import ShownMessage, Store
+from windlass.history.base import Store
 from windlass.history.decisions import SoundingsDecided
 from windlass.messages import Message
 from windlass.report.account import Account, AccountTree, CallCost
@@ -113,12 +113,6 @@ class InspectedSession:
         of_cascade = (child.sounding_index is not None for child in self.view.children)
         return any(of_cascade) or any(each is not None for each in of_phases)
 
-    @cached_property
-    def numbers(self) -> Mapping[str, int]:
-        """The number of each call, by the trace of its reply."""
-        calls = enumerate(self.record.sent_calls, start=1)
-        return {call.trace_id: number for number, call in calls}
-
     def media_type(self, sha256: str) -> str | None:
         """The kind of a picture of the session (None: it has none of that hash)."""
         said = (stored.row.message for stored in self.record.rows)
@@ -130,10 +124,6 @@ class InspectedSession:
             for picture in message.pictures
         )
         return next((each.media_type for each in pictures if each.sha256 == sha256), None)
-
-    def entries_of(self, number: int) -> Sequence[ShownMessage]:
-        """What a call was sent, in order, as the record has it."""
-        return self.record.sent_calls[number - 1].shown
 
     def said(self, message_id: str) -> Message:
         """A message as it was said."""

@@ -125,10 +125,10 @@ def _prefix(call: Call, before: Call | None) -> Prefix:
         return replace(prefix, broken_by=f"other tools{names}")
     at = _first_other(call, before)
     if at is None:
-        missing = len(before.seen) - len(call.seen)
+        missing = len(before.shown) - len(call.shown)
         reason = f"the call before had {missing} messages more"
-        return replace(prefix, message=len(call.seen), broken_by=reason)
-    now, was = call.seen[at], before.seen[at]
+        return replace(prefix, message=len(call.shown), broken_by=reason)
+    now, was = call.see(at), before.see(at)
     character = _first_difference(now.message, was.message)
     injector = _injector_at(call, at, now.message, character) or _injector_at(
         before, at, was.message, character
