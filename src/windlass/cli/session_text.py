@@ -16,8 +16,8 @@ from windlass.history.base import SessionInfo, in_words
 from windlass.history.callout_rows import Callout
 from windlass.history.details import BlockDetails, CallDetails
 from windlass.messages import Message, Picture, Text
-from windlass.report.call_views import SessionView, view_call, view_session
-from windlass.report.calls import Call
+from windlass.report.call_views import SessionView, view_recorded
+from windlass.report.calls import Call, SessionRecord
 from windlass.report.provider_edits import call_sentences
 from windlass.text.cell_tables import Columns, NumberCell, table_of
 
@@ -51,8 +51,8 @@ def indented_names(sessions: Sequence[SessionInfo]) -> dict[str, str]:
 def print_session(session: str, number: int | None, store: str | None, *, full: bool) -> None:
     """Print a session's calls, or what one call saw; `full`: its messages whole."""
     with open_existing(store) as history:
-        view = view_session(history, history.find_session(session))
-        call = None if number is None else view_call(view, number)
+        record = SessionRecord(history, history.find_session(session))
+        view, call = view_recorded(record), None if number is None else record.call(number)
         if out.as_json and view.resume is not None:
             view = replace(view, resume=with_store(view.resume))
         if printed_as_json(call or view):

@@ -11,6 +11,7 @@ from itertools import chain, compress, repeat
 from operator import is_not
 from typing import Any, Final, TypeVar
 
+from windlass.errors import UsageError
 from windlass.history.base import (
     BORN,
     CallRecord,
@@ -240,6 +241,7 @@ class Call:
         return {
             **{name: getattr(self, name) for name in _IN_JSON},
             "tools": self.tool_names,
+            "lane": str(self.lane),
             **{name: getattr(self.row, name) for name in ("node_type", "attempt")},
         }
 
@@ -309,14 +311,9 @@ class SessionRecord:
         return OPERATORS in self.start.cascade
 
     @cached_property
-    def standing(self) -> Sequence[StoredRow]:
-        """The rows that count at its end."""
-        return self.heard.standing().rows
-
-    @cached_property
     def callouts(self) -> Sequence[Callout]:
         """The messages that were marked as important."""
-        return find_callouts(self.standing)
+        return find_callouts(self.heard.standing().rows)
 
     @cached_property
     def callout_names(self) -> Mapping[str, str]:
@@ -336,6 +333,13 @@ class SessionRecord:
                 heads[lane] = self._head(sent)
             calls.append(Call(self, number, stored, sent, heads[lane]))
         return tuple(calls)
+
+    def call(self, number: int) -> Call:
+        """A call by its number, from 1. Raises UsageError naming the range."""
+        if not 1 <= number <= len(self.calls):
+            there = f"it has calls 1 to {len(self.calls)}" if self.calls else "it made none"
+            raise UsageError(f"session {self.session_id!r} has no call {number}; {there}")
+        return self.calls[number - 1]
 
     def _head(self, sent: CallRecord) -> Sequence[StoredRow]:
         if self._grade is not None:

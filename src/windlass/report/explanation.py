@@ -45,7 +45,7 @@ from windlass.history.row_details import (
     kind_of,
 )
 from windlass.messages import Message
-from windlass.report.call_views import SessionView, note_text, view_call, view_recorded
+from windlass.report.call_views import note_text
 from windlass.report.calls import Call, Seen, SessionRecord
 from windlass.report.provider_edits import call_sentences
 from windlass.tasks.model import OPERATORS
@@ -117,13 +117,12 @@ class Explanation:
 
 def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     """Call `number` of a session, from 1. Raises UsageError where there is none."""
-    record = SessionRecord(store, session_id)
-    return explain_viewed(record, view_recorded(record), number)
+    return explain(SessionRecord(store, session_id), number)
 
 
-def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Explanation:
+def explain(record: SessionRecord, number: int) -> Explanation:
     """The same of a session that was read. Raises UsageError where there is no such call."""
-    store, session_id, call = record.store, record.session_id, view_call(view, number)
+    store, session_id, call = record.store, record.session_id, record.call(number)
     rows, at = record.rows, record.rows.index(call.stored)
     selections = (
         window_selection(stored.row)
@@ -164,7 +163,7 @@ def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Exp
         differs=_differing(selection),
         planner=_plan(call, decisions),
         notes=(*notes, *done, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
-        status=ended[-1].status if ended else view.status,
+        status=(ended[-1] if ended else store.session_status(session_id)).status,
         reason=ended[-1].reason if ended else None,
     )
 

@@ -17,10 +17,10 @@ from windlass.history.decisions import SoundingsDecided
 from windlass.messages import Message
 from windlass.report.account import Account, AccountTree, CallCost
 from windlass.report.advice import Advice, advise
-from windlass.report.call_views import view_call, view_recorded
+from windlass.report.call_views import view_recorded
 from windlass.report.calls import Call, SessionRecord
 from windlass.report.contents import CallReport, call_report_of
-from windlass.report.explanation import Explanation, explain_viewed
+from windlass.report.explanation import Explanation, explain
 from windlass.report.paid import MessageLife, PaidMessage, life_of, paid_in
 from windlass.report.prefix import Prefix, PrefixBreak, breaks_of, prefixes_of, with_before
 from windlass.report.session_costs import SessionReport, report_of
@@ -58,12 +58,12 @@ class InspectedSession:
     @cached_property
     def prefixes(self) -> tuple[Prefix, ...]:
         """What each call shares with the one before it."""
-        return prefixes_of(self.view)
+        return prefixes_of(self.record.calls)
 
     @cached_property
     def breaks(self) -> Sequence[PrefixBreak]:
         """Where the prefix broke, in order."""
-        return list(breaks_of(self.view, self.prefixes, self.priced_model))
+        return list(breaks_of(self.record.calls, self.prefixes, self.priced_model))
 
     @cached_property
     def advice(self) -> Advice:
@@ -85,7 +85,7 @@ class InspectedSession:
 
     def call(self, number: int) -> Call:
         """A call, by its number from 1. Raises UsageError where there is none."""
-        return view_call(self.view, number)
+        return self.record.call(number)
 
     def before(self, number: int) -> Call | None:
         """The call that call `number` goes on from (None: it is the first of its kind)."""
@@ -97,7 +97,7 @@ class InspectedSession:
 
     def explain(self, number: int) -> Explanation:
         """Why a call saw what it saw. Raises UsageError where there is no such call."""
-        return explain_viewed(self.record, self.view, number)
+        return explain(self.record, number)
 
     def call_report(self, number: int) -> CallReport:
         """What a call cost and was made of. Raises UsageError where it was not answered."""
