@@ -26,8 +26,10 @@ from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message, Text
 from windlass.report.call_views import view_session
+from windlass.report.calls import SessionRecord
 from windlass.report.costs import session_cost
 from windlass.report.explanation import explain_call
+from windlass.report.prefix import with_before
 from windlass.tools.base import ToolContext
 from windlass.wire import anthropic
 from windlass.wire.base import Request, Usage
@@ -505,6 +507,30 @@ class TestReports:
         assert "sounding 1: completed" in notes
         assert "refinement 1, sounding 3: completed" in notes
         assert "sounding 1 of 5 is taken" in notes
+
+    async def test_explain_tells_verdicts_on_its_own_sounding_only(self, house: House) -> None:
+        schema = {"type": "object", "required": ["n"]}
+        replies = {0: '{"n": 0}', 1: "no number", 2: '{"n": 2}'}
+        a = sounded(output_schema=schema, rules={"max_attempts": 1})
+        ran = await house.run(cascade(a), picking(0, replies))
+        told = {
+            view.sounding_index: [
+                note
+                for note in explain_call(ran.store, ran.session, view.number).notes
+                if note.startswith("attempt 1 ")
+            ]
+            for view in view_session(ran.store, ran.session).calls
+        }
+        assert [len(notes) for notes in told.values()] == [1, 1, 1]
+        assert "refused" in told[1][0]
+        assert "accepted" in told[0][0]
+
+    async def test_a_prefix_is_that_of_the_call_that_it_goes_on_from(self, ran: Ran) -> None:
+        calls = SessionRecord(ran.store, ran.session).calls
+        before = {call.lane: last for call, last in with_before(calls)}
+        places = {str(lane): str(last.lane) if last else "" for lane, last in before.items()}
+        soundings = {f"a#1.{index}": "one#1" for index in range(5)}
+        assert places == {"one#1": "", **soundings, "b#1": "a#1.1"}
 
     async def test_explain_knows_what_a_sounding_could_see(self, ran: Ran) -> None:
         views = view_session(ran.store, ran.session)

@@ -16,7 +16,7 @@ from windlass.hooks.hook_journal import HookJournal
 from windlass.hooks.hooked_sessions import store_hooked
 from windlass.hooks.outcome import hook_report
 from windlass.hooks.status import hook_status, journal_sessions
-from windlass.report.call_views import view_call, view_session
+from windlass.report.calls import SessionRecord
 from windlass.report.session_costs import session_report
 from windlass.settings.settings import Settings
 
@@ -37,7 +37,7 @@ def test_a_call_is_shown_with_the_short_form_and_its_original(tmp_path: Path) ->
     agent = at_work(tmp_path)
     [stored] = store_hooked(agent.store, "claude-code", "s1")
     with open_store(settings_of(agent), existing=True) as store:
-        first = view_call(view_session(store, stored.session_id), 2)
+        first = SessionRecord(store, stored.session_id).call(2)
         [result] = [seen for seen in first.seen if seen.role == "tool"]
         report = session_report(store, stored.session_id, "anthropic/claude-sonnet-4-5")
         assert [found for found in store.verify() if found.severity == "damage"] == []
@@ -222,7 +222,7 @@ def test_an_agent_without_a_transcript_has_sessions_too(tmp_path: Path) -> None:
         agent.answering.answer(HookRequest(agent.folder, {}, agent.arguments, data))
     [stored] = store_hooked(agent.store, "plain", "p1")
     with open_store(settings_of(agent), existing=True) as store:
-        view = view_call(view_session(store, stored.session_id), 2)
+        view = SessionRecord(store, stored.session_id).call(2)
         texts = [row.row.message.text for row in store.rows(stored.session_id) if row.row.message]
     assert view.model == "openai/gpt-5.6"
     assert view.seen[1].because is not None

@@ -14,14 +14,15 @@ from windlass.history._session import decode
 from windlass.history.base import Store
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
-from windlass.report.call_views import view_call, view_session
+from windlass.report.call_views import view_session
+from windlass.report.calls import SessionRecord
 from windlass.report.costs import session_cost
 from windlass.report.explanation import explain_call
 from windlass.report.prefix import prefix_of
 
 LOOKS: dict[str, Callable[[Store, str], object]] = {
-    "show": lambda store, session: [len(call.seen) for call in view_session(store, session).calls],
-    "show --call": lambda store, session: list(view_call(view_session(store, session), 5).seen),
+    "show": lambda store, session: [len(call.shown) for call in view_session(store, session).calls],
+    "show --call": lambda store, session: SessionRecord(store, session).call(5).seen,
     "explain": lambda store, session: explain_call(store, session, 5),
     "report": lambda store, session: session_cost(store, session, "openai/gpt-4o"),
     "report --prefix": prefix_of,

@@ -7,7 +7,8 @@ import pytest
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.strategies import png
 from windlass.errors import UsageError
-from windlass.report.call_views import view_call, view_session
+from windlass.report.call_views import view_session
+from windlass.report.calls import SessionRecord
 
 
 def tell() -> str:
@@ -47,11 +48,11 @@ class TestCalls:
 
     async def test_are_numbered_from_one(self, house: House) -> None:
         ran = await house.run(cascade(phase("a"), phase("b")))
-        session = view_session(ran.store, ran.session)
-        assert view_call(session, 2).phase == "b"
+        session = SessionRecord(ran.store, ran.session)
+        assert session.call(2).phase == "b"
         for number in (0, 3):
             with pytest.raises(UsageError, match="it has calls 1 to 2"):
-                view_call(session, number)
+                session.call(number)
 
     async def test_pictures_have_a_file_to_look_at(self, house: House) -> None:
         def draw() -> bytes:
@@ -97,10 +98,10 @@ class TestSessions:
 
     async def test_that_made_no_call(self, house: House) -> None:
         ran = await house.run(cascade({"name": "a", "instructions": "{{ state.x }}"}))
-        session = view_session(ran.store, ran.session)
+        session = SessionRecord(ran.store, ran.session)
         assert session.calls == ()
         with pytest.raises(UsageError, match="it made none"):
-            view_call(session, 1)
+            session.call(1)
 
     async def test_an_unknown_one_is_told_with_the_nearest(self, house: House) -> None:
         ran = await house.run(cascade(phase("a")), session_id="monday")

@@ -353,9 +353,9 @@ class TestAMessage:
     def test_that_is_a_reply_names_the_call_it_was_born_in(
         self, pages: Pages, long: InspectedSession
     ) -> None:
-        reply = next(each for each in long.record.rows if each.row.node_type == NodeType.FOLLOW_UP)
-        page = pages.read(address("session", "long", "message", reply.id or ""))
-        assert f"Born as the reply to call {long.numbers[reply.row.trace_id]}" in page.text
+        call = next(each for each in long.view.calls if each.row.node_type == NodeType.FOLLOW_UP)
+        page = pages.read(address("session", "long", "message", call.stored.id or ""))
+        assert f"Born as the reply to call {call.number}" in page.text
 
     def test_is_found_by_the_trace_of_its_row(self, pages: Pages, long: InspectedSession) -> None:
         stored = next(each for each in long.record.rows if each.id)

@@ -17,8 +17,8 @@ from windlass.history.callout_rows import Callout
 from windlass.history.details import BlockDetails, CallDetails
 from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.messages import Message, Picture, Text
-from windlass.report.call_views import SessionView, view_call, view_session
-from windlass.report.calls import Call
+from windlass.report.call_views import SessionView, view_recorded
+from windlass.report.calls import Call, SessionRecord
 from windlass.report.provider_edits import call_sentences
 from windlass.text.cell_tables import Columns, NumberCell, table_of
 
@@ -52,9 +52,10 @@ def indented_names(sessions: Sequence[SessionInfo]) -> dict[str, str]:
 def print_session(session: str, number: int | None, store: str | None, *, full: bool) -> None:
     """Print a session's calls, or what one call saw; `full`: its messages whole."""
     with open_existing(store) as history:
-        view = view_session(history, history.find_session(session))
-        call = None if number is None else view_call(view, number)
-        if call is not None:
+        record = SessionRecord(history, history.find_session(session))
+        view = view_recorded(record)
+        if number is not None:
+            call = record.call(number)
             if not printed_as_json(call):
                 _print_call(view, call, full=full)
             return
@@ -147,7 +148,7 @@ def _print_calls(calls: Sequence[Call]) -> None:
         "cached": lambda call: call.tokens_cached,
         "sending everything": lambda call: call.snowball_tokens,
         "out": lambda call: call.tokens_out,
-        "messages": lambda call: len(call.seen),
+        "messages": lambda call: len(call.shown),
         "cost": lambda call: dollar_cell(call.cost),
     }
     print_table(table_of(calls, columns))
@@ -218,7 +219,7 @@ def _print_call(view: SessionView, call: Call, *, full: bool) -> None:
     if call.hidden:
         counts = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
         out.print(f"\nnot shown: {counts}", style="dim")
-    for sentence in call_sentences(call.details, call.seen):
+    for sentence in call_sentences(call):
         out.print(f"\n{sentence}", style="dim")
     if cache := cache_text(call.details):
         out.print(cache, style="dim")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windlass.errors import UsageError
 from windlass.history.base import (
     BORN,
     CHAT,
@@ -148,18 +147,6 @@ def _picture_files(store: Store, session_id: str, rows: Sequence[StoredRow]) -> 
         for sha256, path in store.picture_names(session_id, phase):
             files.setdefault(sha256, path)
     return files
-
-
-def view_call(session: SessionView, number: int) -> Call:
-    """Call `number` of a session, counted from 1. Raises UsageError naming the range."""
-    if not 1 <= number <= len(session.calls):
-        raise UsageError(
-            f"session {session.session_id!r} has no call {number};"
-            f" it has calls 1 to {len(session.calls)}"
-            if session.calls
-            else f"session {session.session_id!r} has no call {number}; it made none"
-        )
-    return session.calls[number - 1]
 
 
 def note_text(row: Row) -> str:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress, repeat
 from operator import is_not
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar
 
+from windlass.errors import UsageError
 from windlass.history.base import (
     BORN,
     CallRecord,
@@ -193,8 +194,27 @@ class Call:
 
     @property
     def seen(self) -> Sequence[Seen]:
-        """Its window; each message is put together when it is looked at."""
-        return _Window(self.session, self.sent.shown)
+        """Its window; `see` puts one message of it together."""
+        return [self.see(at) for at in range(len(self.shown))]
+
+    def see(self, at: int) -> Seen:
+        """The message at a position of its window, from 0."""
+        shown = self.shown[at]
+        source = self.session.by_id[shown.message_id].row
+        message = self.session.sent(shown)[1]
+        return Seen(
+            position=at,
+            message_id=shown.message_id,
+            role=message.role,
+            phase=source.phase,
+            turn=source.turn,
+            reason=shown.reason,
+            tokens=shown.tokens,
+            message=message,
+            because=shown.because,
+            original=source.message if shown.shown_as is not None else None,
+            callout=self.session.callout_names.get(shown.message_id),
+        )
 
     @property
     def reply(self) -> Message:
@@ -221,6 +241,7 @@ class Call:
         return {
             **{name: getattr(self, name) for name in _IN_JSON},
             "tools": self.tool_names,
+            "lane": str(self.lane),
             **{name: getattr(self.row, name) for name in ("node_type", "attempt")},
         }
 
@@ -295,14 +316,9 @@ class SessionRecord:
         return OPERATORS in self.start.cascade
 
     @cached_property
-    def standing(self) -> Sequence[StoredRow]:
-        """The rows that count at its end."""
-        return self.heard.standing().rows
-
-    @cached_property
     def callouts(self) -> Sequence[Callout]:
         """The messages that were marked as important."""
-        return find_callouts(self.standing)
+        return find_callouts(self.heard.standing().rows)
 
     @cached_property
     def callout_names(self) -> Mapping[str, str]:
@@ -322,6 +338,13 @@ class SessionRecord:
                 heads[lane] = self._head(sent)
             calls.append(Call(self, number, stored, sent, heads[lane]))
         return tuple(calls)
+
+    def call(self, number: int) -> Call:
+        """A call by its number, from 1. Raises UsageError naming the range."""
+        if not 1 <= number <= len(self.calls):
+            there = f"it has calls 1 to {len(self.calls)}" if self.calls else "it made none"
+            raise UsageError(f"session {self.session_id!r} has no call {number}; {there}")
+        return self.calls[number - 1]
 
     def _head(self, sent: CallRecord) -> Sequence[StoredRow]:
         if self._grade is not None:
@@ -401,44 +424,6 @@ class SessionRecord:
         if message is None:
             message = self._messages[key] = self.store.message(key)
         return key, message
-
-
-class _Window(Sequence[Seen]):
-    """The messages that a call saw, each put together when it is looked at."""
-
-    def __init__(self, session: SessionRecord, shown: Sequence[ShownMessage]) -> None:
-        self._session = session
-        self._shown = shown
-
-    def __len__(self) -> int:
-        return len(self._shown)
-
-    @overload
-    def __getitem__(self, at: int) -> Seen: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Seen]: ...
-
-    def __getitem__(self, at: int | slice) -> Seen | Sequence[Seen]:
-        if isinstance(at, slice):
-            return [self[place] for place in range(*at.indices(len(self)))]
-        position = range(len(self))[at]
-        shown = self._shown[position]
-        source = self._session.by_id[shown.message_id]
-        message = self._session.sent(shown)[1]
-        return Seen(
-            position=position,
-            message_id=shown.message_id,
-            role=message.role,
-            phase=source.row.phase,
-            turn=source.row.turn,
-            reason=shown.reason,
-            tokens=shown.tokens,
-            message=message,
-            because=shown.because,
-            original=source.row.message if shown.shown_as is not None else None,
-            callout=self._session.callout_names.get(shown.message_id),
-        )
 
 
 def new_in_each(lists: Sequence[Sequence[_Item]]) -> Iterator[tuple[int, _Item]]:

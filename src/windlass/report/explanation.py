@@ -6,9 +6,9 @@ became of it, by which rule, and how its original is got back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, Final, Literal, TypeAlias
 
 from windlass.history.base import (
@@ -45,7 +45,7 @@ from windlass.history.row_details import (
     kind_of,
 )
 from windlass.messages import Message
-from windlass.report.call_views import SessionView, note_text, view_call, view_recorded
+from windlass.report.call_views import note_text
 from windlass.report.calls import Call, Seen, SessionRecord
 from windlass.report.provider_edits import call_sentences
 from windlass.tasks.model import OPERATORS
@@ -117,13 +117,12 @@ class Explanation:
 
 def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     """Call `number` of a session, from 1. Raises UsageError where there is none."""
-    record = SessionRecord(store, session_id)
-    return explain_viewed(record, view_recorded(record), number)
+    return explain(SessionRecord(store, session_id), number)
 
 
-def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Explanation:
+def explain(record: SessionRecord, number: int) -> Explanation:
     """The same of a session that was read. Raises UsageError where there is no such call."""
-    store, session_id, call = record.store, record.session_id, view_call(view, number)
+    store, session_id, call = record.store, record.session_id, record.call(number)
     rows, at = record.rows, record.rows.index(call.stored)
     selections = (
         WindowSelection.read(stored.row)
@@ -134,16 +133,15 @@ def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Exp
     before = call.history.rows
     # Edits that were decided after the call did not shape it.
     edits = store.edits(session_id)[: call.details.get("edits")]
-    notes = tuple(
-        text_of(stored.row)
-        for stored in before
-        if stored.row.phase in (None, call.phase) and _is_note(stored.row)
+    notes = (
+        *_texts(before, _is_note, None, call.phase),
+        *_tool_phases(before),
+        *_texts(before, _is_pre_ward, call.phase),
+        *_routes(rows[:at], rows[at:], call.phase),
+        *_verdicts(rows[at + 1 :], call),
     )
-    notes = (*notes, *_tool_phases(before), *_pre_wards(before, call))
-    notes = (*notes, *_routes(rows[:at], rows[at:], call.phase))
-    notes = (*notes, *_verdicts(rows[at + 1 :], call))
     if call.sounding_index is not None:
-        notes = (*notes, *_fate(rows[at:], call.phase))
+        notes = (*notes, *islice(_texts(rows[at:], SoundingsDecided.read, call.phase), 1))
     callouts = {callout.message_id: callout.name for callout in find_callouts(before)}
     if OPERATORS in record.start.cascade:
         notes = (*notes, _OF_TASKS)
@@ -156,7 +154,7 @@ def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Exp
         for decision in _decisions(call, before, by_message, callouts)
     )
     ended = [each for each in store.outcomes(session_id) if each.phase == call.phase]
-    done = call_sentences(call.details, call.seen)
+    done = call_sentences(call)
     return Explanation(
         session_id=session_id,
         call=call,
@@ -165,7 +163,7 @@ def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Exp
         differs=_differing(selection),
         planner=_plan(call, decisions),
         notes=(*notes, *done, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
-        status=ended[-1].status if ended else view.status,
+        status=(ended[-1] if ended else store.session_status(session_id)).status,
         reason=ended[-1].reason if ended else None,
     )
 
@@ -204,19 +202,19 @@ def _with_score(decision: MessageDecision, left: NotChosen | None) -> MessageDec
     )
 
 
-def _fate(after: Iterable[StoredRow], phase: str | None) -> Iterator[str]:
-    """What became of the soundings among which a call was, of this visit of the phase."""
-    decided = (
-        text_of(stored.row)
-        for stored in after
-        if stored.row.phase == phase and SoundingsDecided.read(stored.row) is not None
-    )
-    return islice(decided, 1)
+def _texts(
+    rows: Iterable[StoredRow], tells: Callable[[Row], object], *phases: str | None
+) -> Iterator[str]:
+    """What those rows of phases say that tell of something."""
+    in_phases = (stored.row for stored in rows if stored.row.phase in phases)
+    return (text_of(row) for row in in_phases if tells(row))
 
 
 def _verdicts(after: Iterable[StoredRow], call: Call) -> Iterator[str]:
     """What validators, the schema and people said of the reply, before the next call."""
     for row in (stored.row for stored in after if stored.row.phase == call.phase):
+        if row.sounding_index not in (None, call.sounding_index):
+            continue
         if row.sounding_index == call.sounding_index and ReplyDetails.read(row) is not None:
             return
         if any(kind.read(row) is not None for kind in _OF_REPLY):
@@ -234,43 +232,29 @@ _OF_REPLY: Final = (
 )
 
 
-def _pre_wards(before: Iterable[StoredRow], call: Call) -> Iterator[str]:
-    """What wards said of the input before the phase began."""
-    for row in (stored.row for stored in before if stored.row.phase == call.phase):
-        judged = WardJudged.read(row)
-        if judged is not None and judged.place == "pre":
-            yield text_of(row)
+def _is_pre_ward(row: Row) -> bool:
+    """Whether a ward says something of the input before the phase began."""
+    judged = WardJudged.read(row)
+    return judged is not None and judged.place == "pre"
 
 
-def _tool_phases(before: Sequence[StoredRow]) -> list[str]:
+def _tool_phases(before: Sequence[StoredRow]) -> Iterator[str]:
     """Which tools phases ran since the call before, and how often they failed."""
-    replies = (at for at, each in enumerate(before) if ReplyDetails.read(each.row) is not None)
-    since = before[max(replies, default=-1) + 1 :]
-    kinds = ToolCalled, ToolAttemptFailed
-    return [
-        text_of(each.row)
-        for each in since
-        if any(kind.read(each.row) is not None for kind in kinds)
-    ]
+    since = takewhile(lambda each: ReplyDetails.read(each.row) is None, reversed(before))
+    for row in reversed([each.row for each in since]):
+        if ToolCalled.read(row) or ToolAttemptFailed.read(row):
+            yield text_of(row)
 
 
 def _routes(
     before: Sequence[StoredRow], after: Sequence[StoredRow], phase: str | None
 ) -> Iterator[str]:
     """Why the phase came next, for which time it runs, and why it went on where it did."""
-
-    def came(row: Row) -> bool:
-        route = Routed.read(row)
-        return route is not None and route.target == phase
-
-    def again(row: Row) -> bool:
-        return row.phase == phase and VisitBegun.read(row) is not None
-
-    def went(row: Row) -> bool:
-        return row.phase == phase and Routed.read(row) is not None
-
-    for rows, tells in ((reversed(before), came), (reversed(before), again), (after, went)):
-        yield from islice((text_of(each.row) for each in rows if tells(each.row)), 1)
+    routes = ((Routed.read(each.row), each.row) for each in reversed(before))
+    came = (text_of(row) for route, row in routes if route and route.target == phase)
+    again = _texts(reversed(before), VisitBegun.read, phase)
+    for texts in (came, again, _texts(after, Routed.read, phase)):
+        yield from islice(texts, 1)
 
 
 _OF_TASKS: Final = (

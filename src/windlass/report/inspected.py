@@ -12,15 +12,15 @@ from itertools import chain
 
 from windlass.caching.rates import priced_as
 from windlass.errors import UsageError
-from windlass.history.base import ShownMessage, Store
+from windlass.history.base import Store
 from windlass.history.decisions import SoundingsDecided
 from windlass.messages import Message
 from windlass.report.account import Account, AccountTree, CallCharge
 from windlass.report.advice import Advice, advise
-from windlass.report.call_views import view_call, view_recorded
+from windlass.report.call_views import view_recorded
 from windlass.report.calls import Call, SessionRecord
 from windlass.report.contents import ContextReport, call_report_of
-from windlass.report.explanation import Explanation, explain_viewed
+from windlass.report.explanation import Explanation, explain
 from windlass.report.paid import MessageLife, PaidMessage, life_of, paid_in
 from windlass.report.prefix import Prefix, PrefixBreak, breaks_of, prefixes_of, with_before
 from windlass.report.session_costs import SessionReport, report_of
@@ -58,12 +58,12 @@ class InspectedSession:
     @cached_property
     def prefixes(self) -> tuple[Prefix, ...]:
         """What each call shares with the one before it."""
-        return prefixes_of(self.view)
+        return prefixes_of(self.record.calls)
 
     @cached_property
     def breaks(self) -> Sequence[PrefixBreak]:
         """Where the prefix broke, in order."""
-        return list(breaks_of(self.view, self.prefixes, self.priced_model))
+        return list(breaks_of(self.record.calls, self.prefixes, self.priced_model))
 
     @cached_property
     def advice(self) -> Advice:
@@ -85,7 +85,7 @@ class InspectedSession:
 
     def call(self, number: int) -> Call:
         """A call, by its number from 1. Raises UsageError where there is none."""
-        return view_call(self.view, number)
+        return self.record.call(number)
 
     def before(self, number: int) -> Call | None:
         """The call that call `number` goes on from (None: it is the first of its kind)."""
@@ -97,7 +97,7 @@ class InspectedSession:
 
     def explain(self, number: int) -> Explanation:
         """Why a call saw what it saw. Raises UsageError where there is no such call."""
-        return explain_viewed(self.record, self.view, number)
+        return explain(self.record, number)
 
     def call_report(self, number: int) -> ContextReport:
         """What a call cost and was made of. Raises UsageError where it was not answered."""
@@ -113,12 +113,6 @@ class InspectedSession:
         of_cascade = (child.sounding_index is not None for child in self.view.children)
         return any(of_cascade) or any(each is not None for each in of_phases)
 
-    @cached_property
-    def numbers(self) -> Mapping[str, int]:
-        """The number of each call, by the trace of its reply."""
-        calls = enumerate(self.record.sent_calls, start=1)
-        return {call.trace_id: number for number, call in calls}
-
     def media_type(self, sha256: str) -> str | None:
         """The kind of a picture of the session (None: it has none of that hash)."""
         said = (stored.row.message for stored in self.record.rows)
@@ -130,10 +124,6 @@ class InspectedSession:
             for picture in message.pictures
         )
         return next((each.media_type for each in pictures if each.sha256 == sha256), None)
-
-    def entries_of(self, number: int) -> Sequence[ShownMessage]:
-        """What a call was sent, in order, as the record has it."""
-        return self.record.sent_calls[number - 1].shown
 
     def said(self, message_id: str) -> Message:
         """A message as it was said."""

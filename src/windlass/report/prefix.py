@@ -14,8 +14,7 @@ from windlass.caching.rates import input_dollars, prices_of, rate
 from windlass.history.base import Store
 from windlass.history.lanes import Lane
 from windlass.messages import Message, Text
-from windlass.report.call_views import SessionView, view_session
-from windlass.report.calls import Call, Seen
+from windlass.report.calls import Call, Seen, SessionRecord
 
 _SHOWN = 40
 
@@ -57,13 +56,13 @@ class PrefixBreak:
 
 
 def breaks_of(
-    view: SessionView, prefixes: Sequence[Prefix], name_of: Callable[[str], str]
+    calls: Sequence[Call], prefixes: Sequence[Prefix], name_of: Callable[[str], str]
 ) -> Iterator[PrefixBreak]:
     """The breaks of a session, in order.
 
     `name_of` names the model at whose prices a model's calls are told.
     """
-    for call, before in with_before(view.calls):
+    for call, before in with_before(calls):
         prefix = prefixes[call.number - 1]
         if prefix.broken_by and before is not None:
             tokens = max(0, before.sent_tokens - prefix.shared)
@@ -83,12 +82,12 @@ def _dearer(name: str, call: Call, tokens: int) -> float | None:
 
 def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:
     """The prefix of each call of a session, in order. Raises UsageError for an unknown session."""
-    return prefixes_of(view_session(store, session_id))
+    return prefixes_of(SessionRecord(store, session_id).calls)
 
 
-def prefixes_of(view: SessionView) -> tuple[Prefix, ...]:
-    """The prefix of each call of a session that was read."""
-    return tuple(_prefix(call, before) for call, before in with_before(view.calls))
+def prefixes_of(calls: Sequence[Call]) -> tuple[Prefix, ...]:
+    """The prefix of each of these calls of a session."""
+    return tuple(_prefix(call, before) for call, before in with_before(calls))
 
 
 def with_before(calls: Sequence[Call]) -> Iterator[tuple[Call, Call | None]]:
@@ -125,10 +124,10 @@ def _prefix(call: Call, before: Call | None) -> Prefix:
         return replace(prefix, broken_by=f"other tools{names}")
     at = _first_other(call, before)
     if at is None:
-        missing = len(before.seen) - len(call.seen)
+        missing = len(before.shown) - len(call.shown)
         reason = f"the call before had {missing} messages more"
-        return replace(prefix, message=len(call.seen), broken_by=reason)
-    now, was = call.seen[at], before.seen[at]
+        return replace(prefix, message=len(call.shown), broken_by=reason)
+    now, was = call.see(at), before.see(at)
     character = _first_difference(now.message, was.message)
     injector = _injector_at(call, at, now.message, character) or _injector_at(
         before, at, was.message, character

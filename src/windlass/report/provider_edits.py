@@ -7,31 +7,30 @@ from itertools import dropwhile, groupby
 from typing import Any
 
 from windlass.caching.rates import many
-from windlass.history.details import CallDetails
-from windlass.report.calls import Seen
+from windlass.report.calls import Call, Seen
 from windlass.safety.numbers import whole_number
 from windlass.wire.editing import ProviderEdits, cleared
 
 
-def call_sentences(details: CallDetails, seen: Sequence[Seen]) -> list[str]:
-    """What was done to one call with these details, which saw `seen`, and what it says of that."""
-    edits = details.get("provider_edits", {})
+def call_sentences(call: Call) -> list[str]:
+    """What was done to one call, and what it says of that."""
+    edits = call.details.get("provider_edits", {})
     sentences: list[str] = []
-    if note := details.get("cleared_note"):
-        noted = [one for one in seen if one.message_id in note["results"]]
+    if note := call.details.get("cleared_note"):
+        noted = [one for one in call.seen if one.message_id in note["results"]]
         results = f"{many(len(note['results']), 'result')} ({_places(noted)})"
         sentences.append(
             f"the provider had cleared {results}, so the last message ends in a note of that, said"
             " once: names and errors that nothing else in view holds, and references for recall"
             f" ({note['tokens']:,} tokens)"
         )
-    if why := details.get("as_it_came"):
+    if why := call.details.get("as_it_came"):
         sentences.append(f"the request went out as it came: {why}")
     told = edits.get("input_transformations", ())
     for kind, words in _DONE.items():
         blocks = [one for one in told if one.get("type") == kind]
         if blocks:
-            sentences.append(f"{words} {_of_replies(blocks, seen)}: {_because(blocks)}")
+            sentences.append(f"{words} {_of_replies(blocks, call.seen)}: {_because(blocks)}")
     sentences += [
         f"the provider cleared {_cleared(edit)} before the model read the call"
         for edit in edits.get("applied_edits", ())

@@ -100,7 +100,7 @@ def call_page(inspector: Inspector, request: Request) -> Response:
         is_billed=is_billed,
         planner=_planner(explained),
         policy=_policy(explained),
-        sentences=call_sentences(call.details, call.seen),
+        sentences=call_sentences(call),
     )
 
 
@@ -115,13 +115,13 @@ def _rows(
     decisions: Sequence[MessageDecision],
     paid: Mapping[int, PaidMessage],
 ) -> list[MessageRow]:
-    entries = enumerate(session.entries_of(call.number))
+    entries = enumerate(call.shown)
     places = {entry.message_id: at for at, entry in entries}
     rows: list[MessageRow] = []
     for decision in decisions:
         original = session.said(decision.message_id)
         at = places.get(decision.message_id)
-        seen = None if at is None else call.seen[at]
+        seen = None if at is None else call.see(at)
         is_other = seen is None or seen.message.key != original.key
         rows.append(
             MessageRow(
@@ -141,7 +141,7 @@ def _difference(session: InspectedSession, call: Call) -> WindowDifference | Non
     if before is None:
         return None
     # By entries: a message is put together only where it is named.
-    now, was = session.entries_of(call.number), session.entries_of(before.number)
+    now, was = call.shown, before.shown
     places = {entry.message_id: at for at, entry in enumerate(was)}
     ids = {entry.message_id for entry in now}
     added = [at for at, entry in enumerate(now) if entry.message_id not in places]
@@ -153,9 +153,9 @@ def _difference(session: InspectedSession, call: Call) -> WindowDifference | Non
     ]
     return WindowDifference(
         before.number,
-        [call.seen[at] for at in added[:_CHANGES]],
-        [call.seen[at] for at in changed[:_CHANGES]],
-        [before.seen[at] for at in gone[:_CHANGES]],
+        [call.see(at) for at in added[:_CHANGES]],
+        [call.see(at) for at in changed[:_CHANGES]],
+        [before.see(at) for at in gone[:_CHANGES]],
         len(added),
         len(changed),
         len(gone),

@@ -31,7 +31,7 @@ def message_page(inspector: Inspector, request: Request) -> Response:
     changed = next((each for each in reversed(life.paid) if not each.is_whole), None)
     sent = None
     if changed is not None:
-        seen = session.call(changed.call).seen[changed.position]
+        seen = session.call(changed.call).see(changed.position)
         sent = None if seen.message.key == message.key else parts_of(seen.message, WHOLE)
     return inspector.respond(
         "message.html",

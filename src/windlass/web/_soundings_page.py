@@ -74,15 +74,13 @@ def _columns(
     session: InspectedSession, rows: Sequence[StoredRow], taken: set[int | None]
 ) -> Iterator[SoundingColumn]:
     """The soundings among the rows of a phase."""
-    numbers = session.numbers
+    of_trace = {call.row.trace_id: call for call in session.view.calls}
     indices = dict.fromkeys(
         each.row.sounding_index for each in rows if each.row.sounding_index is not None
     )
     for index in sorted(index for index in indices if index is not None):
         own = [each for each in rows if each.row.sounding_index == index]
-        calls = [
-            session.call(numbers[each.row.trace_id]) for each in own if each.row.trace_id in numbers
-        ]
+        calls = [of_trace[each.row.trace_id] for each in own if each.row.trace_id in of_trace]
         ended = next((end for each in own if (end := SoundingEnded.read(each.row))), None)
         dollars = (session.costs[call.number].dollars for call in calls)
         known = [each for each in dollars if each is not None]

@@ -216,20 +216,21 @@ class Recorder:
         details = ErrorDetails(type(error).__name__, str(error))
         return Row(NodeType.ERROR, phase=phase, text=details.text, details=details)
 
-    def rows(self, phase: str | None = None, visit: int | None = None) -> Sequence[StoredRow]:
-        """The rows of a visit of a phase, or of the whole session.
-
-        Those of soundings that did not win are left out. A phase that may run several times is
-        asked for one `visit`, from 1 (None: the last that began).
-        """
-        lanes = self._lanes(phase)
-        return _of_visit(lanes, lanes.standing(*self.sounding or ()).rows, phase, visit)
+    def rows(self, phase: str | None = None) -> Sequence[StoredRow]:
+        """The rows of a phase, or of the whole session, without soundings that did not win."""
+        return self._lanes(phase).standing(*self.sounding or ()).rows
 
     def items(self, phase: str | None = None, visit: int | None = None) -> list[Item]:
-        """What was said in a visit of a phase, or in the whole session; as in `rows`."""
+        """What was said in a visit of a phase, or in the whole session; as in `rows`.
+
+        A phase that may run several times is asked for one visit, from 1 (None: the last).
+        """
         lanes = self._lanes(phase)
         said = lanes.standing(*self.sounding or ()).messages
-        return _items(_of_visit(lanes, said, phase, visit))
+        if phase is not None:
+            number = visit or lanes.visit(phase)
+            said = [stored for stored in said if lanes.lane(stored).visit == number]
+        return _items(said)
 
     def soundings(self, phase: str, visit: int | None = None) -> list[list[Item]]:
         """What was said in each sounding of a visit of a phase, by its index; as in `rows`."""
@@ -251,16 +252,6 @@ class Recorder:
         for stored in self.store.rows(self.session_id, phase=phase):
             if self.recorded is None or self.recorded.has_passed(stored):
                 yield stored
-
-
-def _of_visit(
-    lanes: Lanes, rows: Sequence[StoredRow], phase: str | None, visit: int | None
-) -> Sequence[StoredRow]:
-    """Those of some rows that belong to a visit of a phase; all of them where it is None."""
-    if phase is None:
-        return rows
-    number = visit or lanes.visit(phase)
-    return [stored for stored in rows if lanes.lane(stored).visit == number]
 
 
 def _items(rows: Iterable[StoredRow]) -> list[Item]:
