@@ -133,9 +133,8 @@ def path_of(error: ErrorDetails, data: Any) -> Path:
     # An unknown key may be called like a form.
     key = steps[-1:] if error["type"] == "extra_forbidden" else ()
     path = tuple(step for step in steps[: len(steps) - len(key)] if step not in FORMS) + key
-    while len(path) > 1 and not isinstance(value_at(data, path[:-1]), Mapping | list | tuple):
-        path = path[:-1]
-    return path
+    is_short = len(path) > 1 and isinstance(value_at(data, path[:-1]), str | int | float)
+    return path[:-1] if is_short else path
 
 
 def part_at(path: Path) -> str:

@@ -342,7 +342,9 @@ def _original(path: Path, kept: Mapping[Path, list[int]]) -> Path:
     place: Path = ()
     for step in path:
         positions = kept.get(place)
-        place += (positions[step] if positions and isinstance(step, int) else step,)
+        if positions and isinstance(step, int) and step < len(positions):
+            step = positions[step]  # noqa: PLW2901  (the same step, in the file)
+        place += (step,)
     return place
 
 
@@ -371,7 +373,7 @@ class _Remaining:
         for path in sorted(wrong, key=_reading_order, reverse=True):
             holder, step = value_at(self.data, path[:-1]), path[-1]
             if path[:-1] == ("phases",):
-                holder[step] = {"name": self._name(step), "instructions": "-"}
+                holder[step] = {"name": self._name(step)}
             elif isinstance(holder, list) and isinstance(step, int):
                 where = _original(path[:-1], self.kept)
                 del self.kept.setdefault(where, list(range(len(holder))))[step]

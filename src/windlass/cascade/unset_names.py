@@ -103,7 +103,8 @@ def _uses(template: str) -> list[_Use]:
     asked = {(each.name, each.keys) for each in found if each.asked}
     uses: dict[str, _Use] = {}
     for each in found:
-        if (each.name, each.keys) not in asked and (use := _use_in(each)) is not None:
+        is_asked = any((each.name, each.keys[:at]) in asked for at in range(1, len(each.keys) + 1))
+        if not is_asked and (use := _use_in(each)) is not None:
             uses.setdefault(use.name, use)
     return list(uses.values())
 
