@@ -10,7 +10,7 @@ import pytest
 
 from tests.providers.server import Answer, serving, whole
 from windlass.errors import ProviderError, UsageError
-from windlass.providers._retry import Patience
+from windlass.providers._pace import Patience
 from windlass.providers.embeddings import HostedEmbedder, hosted_embedder
 from windlass.selection.vectors import embed_texts, is_remote
 from windlass.settings.fields import ProviderSettings

@@ -37,8 +37,7 @@ from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimit
 from windlass.messages import Text, ToolSpec, system, user
 from windlass.providers._hosted import HostedProvider
 from windlass.providers._http import HttpClient
-from windlass.providers._limits import Limiter
-from windlass.providers._retry import Patience
+from windlass.providers._pace import Limiter, Patience
 from windlass.providers.base import RequestWait
 from windlass.providers.catalog import Key, ProviderEntry, catalog
 from windlass.settings.fields import ProviderSettings

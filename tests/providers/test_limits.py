@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.providers._limits import MINUTE, Limiter
+from windlass.providers._pace import MINUTE, Limiter
 
 
 class Time:

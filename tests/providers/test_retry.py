@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from windlass.errors import ProviderError, RateLimited
-from windlass.providers._retry import Patience, TransientError
+from windlass.providers._pace import Patience, TransientError
 
 
 class Failing:

@@ -13,7 +13,7 @@ from tests.providers.exchanges import (
 from tests.providers.server import Answer, Server, serving
 from windlass.messages import Message, system, user
 from windlass.providers._hosted import HostedProvider
-from windlass.providers._retry import Patience
+from windlass.providers._pace import Patience
 from windlass.providers.base import RequestWait
 from windlass.providers.catalog import Key, catalog
 from windlass.settings.fields import ProviderSettings

@@ -32,7 +32,7 @@ import windlass
 from windlass.caching.rates import rate
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, UsageError
 from windlass.messages import Message, Text, system, user
-from windlass.providers._retry import Patience
+from windlass.providers._pace import Patience
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import Key, catalog
 from windlass.providers.litellm import LiteLLMProvider

@@ -20,8 +20,7 @@ from windlass.selection.options import (
     Selection,
     Strategy,
 )
-from windlass.selection.reasons import reasons
-from windlass.selection.scoring import Picked, SelectionRequest, score
+from windlass.selection.scoring import Picked, SelectionRequest, reasons, score
 from windlass.selection.vectors import Embedder
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
 from windlass.text.tokens import FamilyCounter, size_up

@@ -20,8 +20,8 @@ from weakref import WeakKeyDictionary, ref
 import httpx
 
 from windlass.errors import ProviderError
+from windlass.providers._pace import REFUSED_TRIES, TransientError
 from windlass.providers._refusals import Endpoint
-from windlass.providers._retry import REFUSED_TRIES, TransientError
 from windlass.safety.foreign import parse_json
 
 CONNECT_S: Final = 10.0

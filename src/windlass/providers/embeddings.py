@@ -17,7 +17,7 @@ from windlass.caching.rates import split_model
 from windlass.errors import ProviderError, UsageError
 from windlass.providers._hosted import http_client, limiter_of
 from windlass.providers._http import HttpClient
-from windlass.providers._retry import Patience
+from windlass.providers._pace import Patience
 from windlass.providers.catalog import LITELLM, Key, ProviderEntry, catalog, find
 from windlass.safety.fairness import start_thread
 from windlass.selection.vectors import Vectors

@@ -17,8 +17,7 @@ from windlass.history.details import NotChosen
 from windlass.selection.index import Query
 from windlass.selection.making import searched_text
 from windlass.selection.rank import ChosenUnits
-from windlass.selection.reasons import reasons
-from windlass.selection.scoring import Picked, SelectionRequest
+from windlass.selection.scoring import Picked, SelectionRequest, reasons
 from windlass.selection.vectors import Embedder
 from windlass.selection.wordllama import MISSING
 from windlass.window.entries import Item
