@@ -100,7 +100,7 @@ class Context:
         self._tools = tools
         chosen = Policy.of(policy)
         if (limit := options.get("max_input_tokens")) is not None:
-            chosen = chosen.with_options(max_input_tokens=limit)
+            chosen = replace(chosen, max_input_tokens=limit)
         self.policy = chosen
         way_back = options.get("way_back")
         if way_back is None and tools.recalls:
@@ -552,8 +552,7 @@ class Context:
             objects, form = written
             messages = [one.sent for one in objects]
             return ChatWindow(self, parts, messages, form, [one.entries for one in objects])
-        inserts = [insert.entry for insert in conversation.pending.inserts]
-        messages = self._chats.messages((*inserts, *loose))
+        messages = self._chats.messages(loose)
         return ChatWindow(self, parts, with_block_parts(messages, call.with_blocks))
 
     def _next_call(self, entries: tuple[Entry, ...], *, loose: int = 0) -> NextCall:

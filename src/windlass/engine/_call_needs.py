@@ -54,14 +54,6 @@ class CallBudget(Protocol):
         """The most tokens of a summary of what is beyond the limit."""
 
 
-class CallPictures(Protocol):
-    """The options for pictures that a call needs."""
-
-    @property
-    def keep_recent_images(self) -> int:
-        """The newest pictures that are shown (0: all)."""
-
-
 class CallPolicy(Protocol):
     """The options of a window that a call needs."""
 
@@ -82,8 +74,8 @@ class CallPolicy(Protocol):
         """The newest turns that are shown (0: all)."""
 
     @property
-    def images(self) -> CallPictures:
-        """The options for pictures."""
+    def keep_recent_images(self) -> int:
+        """The newest pictures that are shown (0: all)."""
 
     @property
     def key(self) -> str:

@@ -28,7 +28,6 @@ from windlass.window.entries import (
     Edit,
     Entry,
     Fold,
-    Insert,
     Item,
     Replace,
     Want,
@@ -43,7 +42,7 @@ Derived = TypeVar("Derived")
 _PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{8,16}\b")
 _PLACEHOLDER_CHARS = 1 + 300 + len("result_")
 """The reference of a placeholder begins within this many characters."""
-_KEEPING = frozenset({"encode", "repeat", "expand", "repair", "strip"})
+_KEEPING = frozenset({"encode", "repeat", "repair", "strip"})
 """Edits after which everything that was said is still in view."""
 _OWN_WORDS = frozenset({"truncate", "supersede"})
 """Edits of the arguments of calls, which no tool gives again."""
@@ -88,16 +87,15 @@ class CallEdits:
 
     `entries` and `edits` are what it shows differently and why, by position; `names` the names
     in what it shows anew or differently. `decided` are its edits in the order in which they were
-    made, and `saved` the tokens by which they make the window shorter. `inserts` are shown behind
-    all that was said. `looks` are (policy, position, call) to look at again, `pins` what stays as
-    it is until which call, `wants` the texts that are asked for.
+    made, and `saved` the tokens by which they make the window shorter. `looks` are (policy,
+    position, call) to look at again, `pins` what stays as it is until which call, `wants` the texts
+    that are asked for.
     """
 
     entries: dict[int, Entry | None] = field(default_factory=dict)
     names: dict[int, ShownNames] = field(default_factory=dict)
     edits: dict[int, Edit] = field(default_factory=dict)
     decided: list[Edit] = field(default_factory=list)
-    inserts: list[Insert] = field(default_factory=list)
     looks: list[tuple[str, int, int]] = field(default_factory=list)
     pins: dict[int, float] = field(default_factory=dict)
     wants: list[Want] = field(default_factory=list)
@@ -110,7 +108,6 @@ class CallEdits:
             dict(self.names),
             dict(self.edits),
             [*self.decided],
-            [*self.inserts],
             [*self.looks],
             dict(self.pins),
             [*self.wants],
@@ -361,8 +358,7 @@ class PendingEdits:
     def tokens(self) -> int:
         """Tokens of everything currently shown, by the conversation's count."""
         tokens = self._standing.tokens
-        inserted = sum(self.size(insert.item.message) for insert in self.made.inserts)
-        return tokens.came() - tokens.saved - self.made.saved + inserted
+        return tokens.came() - tokens.saved - self.made.saved
 
     @property
     def scale(self) -> float:
@@ -497,10 +493,6 @@ class PendingEdits:
         for at, entry in shown:
             self._commit(Drop(entry.item.id, because, reason), (at,), self.size(entry.message))
         return bool(shown)
-
-    def insert(self, item: Item, because: Because, reason: str) -> None:
-        """Show `item` after all current messages."""
-        self.made.inserts.append(Insert(item, because, reason))
 
     def has_way_back(self, proposal: Proposal) -> bool:
         """Whether what a proposal hides can be had again; it is no matter where settings ask it."""

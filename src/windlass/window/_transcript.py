@@ -59,11 +59,8 @@ class Transcript:
         first = next((at for at in born if at in self.call_of), born.stop)
         return range(first, born.stop)
 
-    def add(self, item: Item, message: Message, *, said: bool = True) -> int:
-        """Add a message, which comes as `message`; returns its position.
-
-        `said`: whether somebody said it here, so that a user message is the newest.
-        """
+    def add(self, item: Item, message: Message) -> int:
+        """Add a message, which comes as `message`; returns its position."""
         at = len(self.items)
         self.items.append(item)
         self.births.append(self.calls)
@@ -73,7 +70,7 @@ class Transcript:
             caller, call = self._open[message.tool_call_id]
             self.call_of[at], self.caller_of[at] = call, caller
             self.results_of.setdefault(caller, []).append(at)
-        elif message.role == "user" and said:
+        elif message.role == "user":
             self.last_user = at
             if self.first_user < 0:
                 self.first_user = at

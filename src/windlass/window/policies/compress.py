@@ -46,6 +46,8 @@ _PASSED_SHARE: Final = 0.5
 for a reason."""
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "text"})
 """Kinds that may be the output of a test runner."""
+_OTHER_CHARS: Final = 1_500
+"""The most characters that a result keeps by its kind, where no option says it."""
 _BACK_CHARS: Final = 200
 """Characters of a form that the hint for getting the original back may take."""
 
@@ -86,8 +88,6 @@ class CompressOptions:
     """The most characters command output keeps."""
     api_chars: Count = 1_000
     """The most characters the answer of an API keeps."""
-    other_chars: Count = 1_500
-    """The most characters any other kind keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +206,7 @@ class Compress:
             "command": self.options.code_chars,
             "api": self.options.api_chars,
         }
-        room = min(max(_LEAST_CHARS, rooms.get(kind, self.options.other_chars) - lines), most)
+        room = min(max(_LEAST_CHARS, rooms.get(kind, _OTHER_CHARS) - lines), most)
         inner = max(_LEAST_CHARS, room - min(len(recall_hint), _BACK_CHARS) - len("\nFull data: "))
         reads = pending.touched(at).reads
         form = self._of_kind(kind, original, inner, reads.path if reads else "")
