@@ -34,11 +34,23 @@ from windlass.window.entries import (
     changed,
 )
 from windlass.window.kinds import Kind, Touched, kind_of, touched
-from windlass.window.reruns import AskedCalls, Span
+from windlass.window.reruns import Span
 from windlass.window.window_rules import WindowRules
 from windlass.wire.responses_calls import is_keys, shows_screen
 
-Derived = TypeVar("Derived")
+
+class Derived(Protocol):
+    """What a policy works out of messages that calls have seen, one of each kind a conversation.
+
+    It may hold nothing that cannot be worked out again.
+    """
+
+    def add(self, pending: PendingEdits, at: int) -> None:
+        """Take in the next message, as it is shown."""
+        ...
+
+
+_Derived = TypeVar("_Derived", bound=Derived)
 _PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{8,16}\b")
 _PLACEHOLDER_CHARS = 1 + 300 + len("result_")
 """The reference of a placeholder begins within this many characters."""
@@ -73,12 +85,12 @@ class Notes:
 
     `looks` are the positions that a policy wants to look at again, by call and by its name.
     `supplied` are the texts that were wanted, by key. `derived` is what policies work out of the
-    messages that calls have seen, one of each kind.
+    messages that calls have seen, and up to which position each has met them.
     """
 
     looks: dict[int, dict[str, list[int]]] = field(default_factory=dict)
     supplied: dict[str, str] = field(default_factory=dict)
-    derived: dict[type, Any] = field(default_factory=dict)
+    derived: dict[type, tuple[Any, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -331,10 +343,6 @@ class PendingEdits:
         holders = self._standing.names.holders(names, self.made.names, span)
         return [name for name in names if holders[name] <= 0]
 
-    def holders(self, name: str) -> int:
-        """How many shown messages hold the name."""
-        return self._standing.names.holders((name,), self.made.names)[name]
-
     def fixed(self, at: int) -> bool:
         """Whether it must not change now: it is pinned, or signed in a loop that is still open."""
         return self.pinned(at) or (self._in_open_loop(at) and _has_signature(self.original(at)))
@@ -397,25 +405,24 @@ class PendingEdits:
 
         Only where nothing but the tool gives it again.
         """
-        call = self.call(at)
-        if self._rules.reruns is None or call is None:
-            return False
-        asked = self.derived(AskedCalls)
-        asked.grow((place, self.call(place)) for place in range(asked.upto, self.fresh.start))
-        before = asked.place_of(call)
+        before = None if self._rules.reruns is None else self.same_call_before(at)
         edit = None if before is None else self.edit(before)
         return edit is not None and edit.because not in _KEEPING
 
-    def derived(self, kind: type[Derived]) -> Derived:
-        """What a policy derives from the messages that calls have seen, cached for speed.
+    def same_call_before(self, at: int) -> int | None:
+        """The position of the last result that calls have seen of the same call."""
+        call = self.call(at)
+        if call is None:
+            return None
+        return self.derived(_LastResults).places.get((call.name, call.canonical_arguments))
 
-        One of each kind for a conversation, made when first asked for; it may hold nothing that
-        cannot be derived again from what is shown.
-        """
-        derived = self._notes.derived
-        if kind not in derived:
-            derived[kind] = kind()
-        return cast("Derived", derived[kind])
+    def derived(self, kind: type[_Derived]) -> _Derived:
+        """What a policy derives from the messages that calls have seen, kept for speed."""
+        derived, upto = self._notes.derived.get(kind) or (kind(), 0)
+        for at in range(upto, self.fresh.start):
+            derived.add(self, at)
+        self._notes.derived[kind] = derived, self.fresh.start
+        return cast("_Derived", derived)
 
     # ---- asking --------------------------------------------------------------------
 
@@ -554,6 +561,18 @@ class PendingEdits:
     def _note_names(self, at: int, entry: Entry | None) -> None:
         if self._rules.uses_names:
             self.made.names[at] = ShownNames(entry.message if entry else None)
+
+
+class _LastResults:
+    """Where the last result of each call stands."""
+
+    def __init__(self) -> None:
+        self.places: dict[tuple[str, str], int] = {}
+
+    def add(self, pending: PendingEdits, at: int) -> None:
+        """Take in the next message, where it is a result."""
+        if (call := pending.call(at)) is not None:
+            self.places[call.name, call.canonical_arguments] = at
 
 
 def _is_placeholder(text: str) -> bool:

@@ -91,7 +91,6 @@ class LineIndex:
     """The lines that tool results show, and texts in the arguments of calls."""
 
     def __init__(self) -> None:
-        self._upto = 0
         self._shown: list[ShownText] = []
         self._runs: dict[int, int] = {}
         """Where some lines were shown last: the text times `_LINES`, and the first line."""
@@ -100,12 +99,6 @@ class LineIndex:
         self._texts: dict[str, list[ShownText]] = {}
         self._cut: dict[str, ShownText] = {}
         """Results that are shown cut, by what they were."""
-
-    def grow(self, pending: PendingEdits) -> None:
-        """Take in what was sent since."""
-        for at in range(self._upto, pending.fresh.start):
-            self.add(pending, at)
-        self._upto = pending.fresh.start
 
     def add(self, pending: PendingEdits, at: int) -> None:
         """Take in the message at this position as it is shown: a result, or the texts of calls."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -164,25 +164,6 @@ class Reruns:
             return True
         taken = _parameters(spec)
         return not taken.isdisjoint(names) if names else bool(taken - arguments_of(call).keys())
-
-
-class AskedCalls:
-    """Where the last result of each call stands. `upto`: the first position that it has not met."""
-
-    def __init__(self) -> None:
-        self.upto = 0
-        self._places: dict[tuple[str, str], int] = {}
-
-    def grow(self, calls: Iterable[tuple[int, ToolCall | None]]) -> None:
-        """Take in what stands at the next positions: the call of a result (None: it is none)."""
-        for at, call in calls:
-            self.upto = at + 1
-            if call is not None:
-                self._places[call.name, call.canonical_arguments] = at
-
-    def place_of(self, call: ToolCall) -> int | None:
-        """The position of the last result of the same call."""
-        return self._places.get((call.name, call.canonical_arguments))
 
 
 def _annotations(spec: ToolSpec | None) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-from windlass.messages import Part, Text, ToolCall
+from windlass.messages import Part, Text
 from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._references import without_marks
@@ -177,32 +177,7 @@ def asked_for(pending: PendingEdits, at: int) -> RequestTexts:
     )
 
 
-class _Runs:
-    """The last result of each call that was sent."""
-
-    def __init__(self) -> None:
-        self.last: dict[tuple[str, str], int] = {}
-        self._upto = 0
-
-    def grow(self, pending: PendingEdits) -> None:
-        """Take in what was sent since."""
-        for at in range(self._upto, pending.fresh.start):
-            call = pending.call(at) if pending.original(at).role == "tool" else None
-            if call is not None:
-                self.last[_key(call)] = at
-        self._upto = pending.fresh.start
-
-
-def _key(call: ToolCall) -> tuple[str, str]:
-    return call.name, call.arguments
-
-
 def _before(pending: PendingEdits, at: int) -> Sequence[str]:
     """The lines that the same call printed the last time."""
-    call = pending.call(at)
-    if call is None:
-        return ()
-    runs = pending.derived(_Runs)
-    runs.grow(pending)
-    last = runs.last.get(_key(call))
+    last = pending.same_call_before(at)
     return () if last is None else clean(pending.original(last).text).split("\n")
