@@ -122,7 +122,7 @@ def first_sentence(text: str, chars: int) -> str:
 
 def turn_number(pending: PendingEdits, at: int) -> int:
     """The turn of a message: as recorded, else the number of the call before it."""
-    return max(1, pending.item(at).turn or pending.turn_of(at))
+    return max(1, pending.item(at).turn or pending.transcript.births[at])
 
 
 def call_text(call: ToolCall) -> str:

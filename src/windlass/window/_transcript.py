@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from windlass.messages import Message, ToolCall
 from windlass.window.entries import Item
 from windlass.wire.inner_calls import calls_made, calls_named
@@ -45,6 +47,11 @@ class Transcript:
     def sent(self) -> int:
         """The position of the first message that no call has seen."""
         return self._starts[-1]
+
+    @property
+    def asking(self) -> Sequence[int]:
+        """The positions of the first user message and of the newest, each once, in order."""
+        return sorted({self.first_user, self.last_user} - {-1})
 
     def born(self, turn: int) -> range:
         """The positions of what was said in a turn: after call `turn` and before the next."""

@@ -19,15 +19,13 @@ from windlass.messages import Message, Text
 from windlass.window._decision import Decision, Ledger
 from windlass.window._identifiers import ShownNames
 from windlass.window._pending import (
-    CallEdits,
     Moment,
-    Notes,
     PendingEdits,
     Proposal,
     WindowPolicy,
 )
 from windlass.window._references import is_marked
-from windlass.window._standing import Standing
+from windlass.window._standing import CallEdits, Notes, Standing
 from windlass.window._transcript import Transcript
 from windlass.window.blocks import NOTHING
 from windlass.window.entries import Edit, Entry, Item, Want, changed, targets
@@ -297,7 +295,7 @@ class Conversation:
         for policy in self.policies:
             for proposal in _proposals(policy, step):
                 first = min(proposal.span)
-                if first < step.settled and not proposal.must:
+                if first < step.standing.settled and not proposal.must:
                     continue
                 if planning is not None:
                     planning.take(proposal)

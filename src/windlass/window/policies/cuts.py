@@ -169,11 +169,10 @@ def _is_used(name: str) -> bool:
 def asked_for(pending: PendingEdits, at: int) -> RequestTexts:
     """What the result was asked for with: the call, the words before it, the task."""
     call, caller = pending.call(at), pending.caller(at)
-    users = {pending.last_user, pending.first_user} - {-1}
     return RequestTexts(
         call.arguments if call else "",
         pending.original(caller).text if caller is not None else "",
-        "\n".join([pending.original(place).text for place in sorted(users)]),
+        "\n".join([pending.original(place).text for place in pending.transcript.asking]),
     )
 
 

@@ -176,5 +176,4 @@ def _is_read(pending: PendingEdits, at: int, text: str) -> bool:
 
 def _task(pending: PendingEdits) -> frozenset[str]:
     """The words of the task: of the first user message and of the newest."""
-    places = {at for at in (pending.first_user, pending.last_user) if at >= 0}
-    return words_of(*[pending.original(at).text for at in sorted(places)])
+    return words_of(*[pending.original(at).text for at in pending.transcript.asking])

@@ -46,7 +46,7 @@ class Images:
             yield from self._proposal(pending, at, self._stay(pending, at))
         if self.keep_recent_images:
             left = self.keep_recent_images
-            for at in reversed(pending.pictured):
+            for at in reversed(pending.transcript.pictured):
                 entry = pending.entry(at)
                 count = len(entry.message.pictures) if entry else 0
                 if not left and not count:
@@ -59,7 +59,7 @@ class Images:
         """How many pictures of a message that had to wait stay now."""
         if not self.keep_recent_images or self._is_old(pending, at):
             return 0
-        newer = (pending.entry(later) for later in reversed(pending.pictured) if later > at)
+        newer = (pending.entry(later) for later in pending.transcript.pictured if later > at)
         count = sum(len(entry.message.pictures) for entry in newer if entry)
         return max(0, self.keep_recent_images - count)
 
