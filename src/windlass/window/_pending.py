@@ -33,13 +33,13 @@ from windlass.window.entries import (
     Want,
     changed,
 )
-from windlass.window.kinds import Kind, Touched, kind_of, touched
+from windlass.window.kinds import FileAccess, Kind, file_access, kind_of
 from windlass.window.reruns import Span
 from windlass.window.window_rules import WindowRules
 from windlass.wire.responses_calls import is_keys, shows_screen
 
 
-class Derived(Protocol):
+class MessageIndex(Protocol):
     """What a policy works out of messages that calls have seen, one of each kind a conversation.
 
     It may hold nothing that cannot be worked out again.
@@ -50,7 +50,7 @@ class Derived(Protocol):
         ...
 
 
-_Derived = TypeVar("_Derived", bound=Derived)
+_Index = TypeVar("_Index", bound=MessageIndex)
 _PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{8,16}\b")
 _PLACEHOLDER_CHARS = 1 + 300 + len("result_")
 """The reference of a placeholder begins within this many characters."""
@@ -253,10 +253,10 @@ class PendingEdits:
         call = self.call(at)
         return kind_of(call, text, self._rules.facts.get(call.name) if call else None)
 
-    def touched(self, at: int) -> Touched:
+    def file_access(self, at: int) -> FileAccess:
         """What the call behind the result at this position read and wrote."""
         call = self.call(at)
-        return touched(call, self._rules.facts.get(call.name) if call else None)
+        return file_access(call, self._rules.facts.get(call.name) if call else None)
 
     def names_held_only(self, span: Collection[int], names: Iterable[str]) -> list[str]:
         """The names that only the span holds among what is shown, in order."""
@@ -334,15 +334,15 @@ class PendingEdits:
         call = self.call(at)
         if call is None:
             return None
-        return self.derived(_LastResults).places.get((call.name, call.canonical_arguments))
+        return self.index(_LastResults).places.get((call.name, call.canonical_arguments))
 
-    def derived(self, kind: type[_Derived]) -> _Derived:
+    def index(self, kind: type[_Index]) -> _Index:
         """What a policy derives from the messages that calls have seen, kept for speed."""
-        derived, upto = self._notes.derived.get(kind) or (kind(), 0)
+        index, upto = self._notes.indexes.get(kind) or (kind(), 0)
         for at in range(upto, self.fresh.start):
-            derived.add(self, at)
-        self._notes.derived[kind] = derived, self.fresh.start
-        return cast("_Derived", derived)
+            index.add(self, at)
+        self._notes.indexes[kind] = index, self.fresh.start
+        return cast("_Index", index)
 
     # ---- asking --------------------------------------------------------------------
 

@@ -113,13 +113,13 @@ class Notes:
     """What the policies of a conversation keep for later calls, and the texts supplied to them.
 
     `looks` are the positions that a policy wants to look at again, by call and by its name.
-    `supplied` are the texts that were wanted, by key. `derived` is what policies work out of the
+    `supplied` are the texts that were wanted, by key. `indexes` are what policies work out of the
     messages that calls have seen, and up to which position each has met them.
     """
 
     looks: dict[int, dict[str, list[int]]] = field(default_factory=dict)
     supplied: dict[str, str] = field(default_factory=dict)
-    derived: dict[type, tuple[Any, int]] = field(default_factory=dict)
+    indexes: dict[type, tuple[Any, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

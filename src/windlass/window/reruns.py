@@ -18,14 +18,15 @@ from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from windlass.messages import ToolCall, ToolSpec
+from windlass.window.encode.gutters import number_of
 from windlass.window.kinds import (
     GETS,
     Kind,
     arguments_of,
     bare_name,
     command_of,
+    file_access,
     reads_only,
-    touched,
 )
 
 
@@ -92,7 +93,6 @@ _RANGES: Final = _set(
 """Parameters by which a tool gives a part of a file."""
 _WRAPPED: Final = re.compile(r"\s*[<{\[]")
 """How results begin that are more than the text of a file or the output of a program."""
-_GUTTER: Final = re.compile(r" *(\d{1,9})[→\t:|]")
 _NEAR: Final = 5
 Span: TypeAlias = tuple[int, int]
 """The first and the last of some lines, counted from 1."""
@@ -226,22 +226,17 @@ def numbers_of(lines: Span, text: str, call: ToolCall) -> Span | None:
         places = range(lines[0] - 1, min(lines[1], len(shown)))
         ends = (places[:_NEAR], places[: -_NEAR - 1 : -1])
         numbers = [
-            next(filter(None, (_numbered(at, shown[at]) for at in end)), None) for end in ends
+            next(((at, no) for at in end if (no := number_of(shown[at])) is not None), None)
+            for end in ends
         ]
         match numbers:
             case [(int(low), int(first)), (int(high), int(last))] if last - first == high - low:
                 return first, last
     if _WRAPPED.match(text):
         return None
-    reads = None if command_of(call) else touched(call).reads
+    reads = None if command_of(call) else file_access(call).reads
     ahead_of = reads.first - 1 if reads else 0
     return lines[0] + ahead_of, lines[1] + ahead_of
-
-
-def _numbered(at: int, line: str) -> Span | None:
-    """The place of a line and the number that stands before it."""
-    match = _GUTTER.match(line)
-    return (at, int(match[1])) if match else None
 
 
 def lines_left_out(text: str, shown: str, starts: Sequence[int] | None) -> Span | None:

@@ -94,13 +94,8 @@ class Cuts:
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that are longer than their kind may be, each in its cut form."""
-        for at in pending.fresh:
-            entry = pending.entry(at)
-            if entry is None or entry.item.message.role != "tool" or pending.pinned(at):
-                continue
-            call = pending.call(at)
-            recalled = call is not None and plain_name(call.name) == RECALL.name
-            if recalled or pending.asked_again(at) or entry.message.chars <= self._least:
+        for at, entry in new_results(pending):
+            if entry.message.chars <= self._least:
                 continue
             parts = [self._part(pending, at, entry, part) for part in entry.message.parts]
             if any(new is not old for new, old in zip(parts, entry.message.parts, strict=True)):
@@ -136,8 +131,8 @@ class Cuts:
         return Text(said) if len(said) <= _WORTH * len(text) else part
 
     def _kind(self, pending: PendingEdits, at: int, text: str) -> _Kind:
-        touched = pending.touched(at)
-        if touched.writes and not touched.reads:
+        access = pending.file_access(at)
+        if access.writes and not access.reads:
             return "edit"
         original = pending.original(at).text
         return pending.kind(at, original if is_encoded(text) else text)
@@ -164,6 +159,20 @@ def _is_used(name: str) -> bool:
         return True
     is_long = len(name) >= _LONG and not name[0].isdigit() and "." not in name
     return is_long and len(_SWITCH.findall(name)) < _DATA_SHARE * len(name)
+
+
+def new_results(pending: PendingEdits) -> Iterable[tuple[int, Entry]]:
+    """The results that may be cut, by position: no call has seen them, and nobody wants them whole.
+
+    Those that `recall` brought back stay, and those of calls that are repeated for what was cut.
+    """
+    for at in pending.fresh:
+        entry, call = pending.entry(at), pending.call(at)
+        if entry is None or entry.item.message.role != "tool" or pending.pinned(at):
+            continue
+        recalled = call is not None and plain_name(call.name) == RECALL.name
+        if not recalled and not pending.asked_again(at):
+            yield at, entry
 
 
 def asked_for(pending: PendingEdits, at: int) -> RequestTexts:

@@ -169,7 +169,7 @@ def _is_read(pending: PendingEdits, at: int, text: str) -> bool:
     The output of an edit does not count: the call itself says what the change was, and stays in
     view.
     """
-    access = pending.touched(at)
+    access = pending.file_access(at)
     is_read = access.reads is not None or access.writes is None
     return is_read and pending.kind(at, text) in ("file", "diff")
 

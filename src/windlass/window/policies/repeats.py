@@ -49,7 +49,7 @@ class Repeats:
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that repeat what is shown, in order."""
-        sent, new = pending.derived(LineIndex), LineIndex()
+        sent, new = pending.index(LineIndex), LineIndex()
         for at in pending.fresh:
             entry = pending.entry(at)
             if entry is None:

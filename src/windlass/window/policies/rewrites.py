@@ -17,7 +17,7 @@ from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._shell import with_body
 from windlass.window._survive import with_texts
 from windlass.window.failures import has_failed
-from windlass.window.kinds import COMMANDS, NOTHING, Touched, arguments_of
+from windlass.window.kinds import COMMANDS, NOTHING, FileAccess, arguments_of
 
 REWRITTEN: Final = "[{chars} characters, written anew later; {recall_hint}]"
 """Replaces a written text in the arguments of its call."""
@@ -39,7 +39,7 @@ class Rewrites:
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The earlier writes to files that what is new replaced."""
-        index = pending.derived(_WriteIndex)
+        index = pending.index(_WriteIndex)
         for at in pending.fresh:
             access = _write_at(pending, at)
             for earlier in index.of(access.writes) if access.writes and access.whole else ():
@@ -101,6 +101,6 @@ class _WriteIndex:
         return self._writes.get(path, ())
 
 
-def _write_at(pending: PendingEdits, at: int) -> Touched:
+def _write_at(pending: PendingEdits, at: int) -> FileAccess:
     """What the call wrote whose result this is; nothing where the result shows a failure."""
-    return NOTHING if has_failed(pending.original(at)) else pending.touched(at)
+    return NOTHING if has_failed(pending.original(at)) else pending.file_access(at)
