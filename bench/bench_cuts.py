@@ -17,7 +17,7 @@ from typing import NamedTuple
 from bench.windows.recordings import SOURCES, data_folder, load
 
 from windlass.context.context import Context
-from windlass.window.kinds import kind_of, touched
+from windlass.window.kinds import file_access, kind_of
 from windlass.window.policies.cuts import REASON
 
 KINDS = (
@@ -61,7 +61,7 @@ def cuts(mode: str) -> Iterator[tuple[str, Cut, bool]]:
             if call is None or entry is None:
                 continue
             before, edit = entry.item.message.text, conversation.standing.edits.get(at)
-            writes = touched(call).writes and not touched(call).reads
+            writes = file_access(call).writes and not file_access(call).reads
             kind = "edit" if writes else kind_of(call, before)
             said = f"{call.name} {' '.join(call.arguments.split())[:160]}"
             cut = edit is not None and edit.reason == REASON

@@ -30,7 +30,7 @@ from bench.windows.recordings import SESSIONS, SOURCES, data_folder, load
 
 import windlass
 from windlass.messages import ToolCall
-from windlass.window.kinds import kind_of, touched
+from windlass.window.kinds import file_access, kind_of
 
 MODEL: Final = "anthropic/claude-sonnet-5-5"
 CASES: Final = Path(__file__).parent.parent / "tests/data/outputs.jsonl.xz"
@@ -123,7 +123,7 @@ def anomalies(seed: int, number: int, least: int) -> Iterator[Output]:
             continue
         call = ToolCall("c", name, arguments)
         kind = kind_of(call, text)
-        writes = touched(call).writes and not touched(call).reads
+        writes = file_access(call).writes and not file_access(call).reads
         if kind not in ("file", "json", "api") and not writes and text.count("\n") > 10:
             by_kind.setdefault(kind, {})[text] = name, arguments, task, text
     chance = random.Random(seed)

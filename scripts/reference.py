@@ -22,9 +22,9 @@ from typer.main import get_command
 
 from windlass import declared
 from windlass.api.options import BatchOptions, CompareOptions, EngineOptions, RunLimits
-from windlass.cascade.options import meanings_of
 from windlass.cascade.published_schema import json_schema
 from windlass.cli.app import app
+from windlass.declared import meanings_in
 from windlass.settings import fields as setting
 from windlass.window.options import OPTIONS, Policy, options_of
 from windlass.window.profiles import ABOUT, FIRST, PROFILES, RARE
@@ -232,7 +232,7 @@ def options_table(
     yield f"| option | default | {' | '.join(others)} | meaning |"
     yield f"|---|---|{'---|' * len(others)}---|"
     defaults = {each: option.default for each, option in options_of(kind).items()}
-    meanings = meanings_of(kind)
+    meanings = meanings_in(kind)
     for name in names:
         default = settings["default"].get(name, defaults[name])
         cells = [option_cell(default)]

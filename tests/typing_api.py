@@ -92,7 +92,7 @@ def typical(folder: Path) -> None:
     assert for_chat[0]["type"] == "function"
 
     policy = windlass.Policy(profile="lean", images_after=None, compress=None)
-    assert_type(policy.images.images_after, int | None)
+    assert_type(policy.images_after, int | None)
     assert windlass.Policy.of(policy.settings()) == policy
 
     assert asyncio.run(awaited()).status == "completed"

@@ -159,7 +159,7 @@ def window_options() -> st.SearchStrategy[Any]:
         commit=st.sampled_from(["priced", "at_once"]),
         window=COUNTS,
         mask_observations_after=COUNTS | st.none(),
-        share_text=st.sampled_from([0.1, 1]),
+        guard=st.sampled_from([1, 1.5]),
         compress=st.booleans() | st.none() | some(above_chars=COUNTS, file_lines=COUNTS),
         decay=st.booleans() | st.none() | some(full=COUNTS, fold=COUNTS),
         keep_recent_turns=st.integers(0, 9),

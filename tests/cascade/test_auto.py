@@ -78,7 +78,7 @@ class TestOnAndOff:
 class TestFreeMoments:
     def test_stand_beside_the_profile_or_among_the_options_of_a_phase(self) -> None:
         said = {"priced": 3, "keep": {"share": 0.5}}
-        wanted = Policy(free_moments=said)
+        wanted = Policy.of({"free_moments": said})
         assert policy(auto={"free_moments": said}) == wanted
         assert policy(auto={"intra_phase": {"free_moments": said}}) == wanted
         assert policy(auto={}, intra={"free_moments": said}) == wanted
@@ -97,7 +97,7 @@ class TestFreeMoments:
             moments = policy(auto=said).free_moments
             assert moments is not None
             assert (moments.cold, moments.priced) == (True, None)
-        assert policy(auto={}, intra={"cuts": off, "images_after": off}).images.images_after is None
+        assert policy(auto={}, intra={"cuts": off, "images_after": off}).images_after is None
 
 
 class TestMerging:
@@ -119,7 +119,7 @@ class TestMerging:
         auto = {"profile": "spec", "intra_phase": {"window": 7, "loop_history_limit": 1}}
         made = policy(auto, {"window": 2})
         assert (made.profile, made.mask_observations_after) == ("spec", 3)
-        assert (made.window, made.loops.loop_history_limit) == (2, 1)
+        assert (made.window, made.loop_history_limit) == (2, 1)
 
     @pytest.mark.req("AC-51")
     def test_what_is_written_anywhere_goes_before_the_phases_profile(self) -> None:
@@ -270,7 +270,8 @@ class TestMistakes:
             ({"profile": "leen"}, "'leen' is not known here; did you mean 'lean'?"),
             ({"commit": "now"}, "commit: expected one of priced, at_once, not 'now'"),
             ({"enabled": "yes"}, "enabled: expected true or false, not 'yes'"),
-            ({"share_text": 2}, "share_text: must be at most 1, not 2"),
+            ({"guard": 0.5}, "guard: must be at least 1, not 0.5"),
+            ({"share_text": 2}, "there is no option 'share_text' any more: how long digests"),
             ({"keep_recent_turns": -1}, "keep_recent_turns: must be at least 0, not -1"),
             ({"decay": 4}, "expected true, false, or an object such as {'full': 4, 'fold': 6}"),
             ({"decay": {"ful": 4}}, "decay: unknown key 'ful'; did you mean 'full'?"),

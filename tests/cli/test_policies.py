@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from tests.cli.conftest import CommandLine
-from windlass.cascade.options import first_paragraph, meanings_of
+from windlass.cascade.options import first_paragraph
+from windlass.declared import meanings_in
 from windlass.window.options import Policy
 from windlass.window.profiles import ABOUT, PROFILES, RARE
 
@@ -37,7 +38,7 @@ class TestPolicies:
         options = yaml.safe_load(said.out)
         assert options == windlass("policies", name, "--json").json
         assert Policy.of(options) == Policy.of(name)
-        meanings = map(first_paragraph, meanings_of(Policy).values())
+        meanings = map(first_paragraph, meanings_in(Policy).values())
         assert all(f"# {meaning}" in said.out for meaning in meanings)
         cascade = {**ONE, "auto_context": {"intra_phase": options}}
         assert windlass("check", windlass.write("c.json", cascade)).code == 0

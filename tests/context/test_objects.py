@@ -16,7 +16,7 @@ from windlass.context.bound import forget
 
 def by_id(window: Any) -> dict[str, dict[str, Any]]:
     """The dicts of a window by the id of what they show, but for what stands behind the list."""
-    behind = {entry.id for entry in window.entries if entry.because in ("expand", "repair")}
+    behind = {entry.id for entry in window.entries if entry.because == "repair"}
     ids = [entry.item.id for entry in window.next_call.entries]
     shown = zip(ids, window.messages, strict=True)
     return {ident: chat for ident, chat in shown if ident not in behind}

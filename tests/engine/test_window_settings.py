@@ -8,7 +8,6 @@ import pytest
 
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.logs import (
-    asks,
     draw,
     drawing,
     draws,
@@ -20,7 +19,6 @@ from tests.engine.logs import (
 )
 from tests.strategies import png
 from windlass.history.base import NodeType
-from windlass.history.row_details import json_of
 from windlass.wire.openai import check_sequence
 
 
@@ -112,25 +110,6 @@ class TestTogether:
         assert ran.seen("b") == [("assistant", "found it"), ("user", "Do b.")]
         assert len(ran.rows(NodeType.TOOL_RESULT)) == 2
 
-    async def test_what_is_brought_back_unasked_stands_in_the_record(self, house: House) -> None:
-        masked = {"see_results": None, "mask_observations_after": 1}
-        words = [asks("77"), asks("78"), asks("79")]
-        named = calls(call("build_log", '{"build": "80"}'), text="What of step_b77_43.log there?")
-        ran = await house.run(
-            cascade(
-                lookup(),
-                auto_context={"intra_phase": {"expand": True, **masked}},
-            ),
-            {"a": [*words, named, asks("81"), "ok"]},
-            tools=[_named_log],
-        )
-        assert ran.result.status == "completed"
-        brought = ran.rows(NodeType.CONTEXT_INJECTION)
-        assert [json_of(stored.row)["kind"] for stored in brought] == ["expand"]
-        assert ran.seen("a", 5)[-1][1].startswith("[result_")
-        assert ran.seen("a", 6)[-3][1] == ran.seen("a", 5)[-1][1]
-        assert ran.has_no_damage()
-
     @pytest.mark.req("AC-29")
     async def test_a_phase_knows_nothing_of_its_window(self, house: House) -> None:
         # The same replies, the same results, the same output: only what is sent differs.
@@ -143,16 +122,3 @@ class TestTogether:
             said = [stored.row.message.text for stored in results if stored.row.message]
             told.append((ran.result.output, said, len(ran.calls())))
         assert told[0] == told[1]
-
-
-def _named_log(build: str) -> str:
-    """Read a log.
-
-    Args:
-        build: Which.
-    """
-    lines = (f"b{build}: step_b{build}_{number}.log went well" for number in range(60))
-    return "\n".join(lines)
-
-
-_named_log.__name__ = "build_log"

@@ -76,7 +76,7 @@ def test_every_cascade_is_described_and_in_the_readme() -> None:
 def test_the_block_of_a_cascade(tmp_path: Path) -> None:
     made = policy("cascade_level.json")
     assert (made.window, made.mask_observations_after) == (5, 3)
-    assert (made.compress_loops, made.loops.loop_history_limit) == (True, 3)
+    assert (made.compress_loops, made.loop_history_limit) == (True, 3)
 
     def answer(request: Request) -> Message | str:
         if request.tool_choice == "list_files":
@@ -109,7 +109,7 @@ def test_the_block_of_a_phase(tmp_path: Path) -> None:
 @pytest.mark.req("AC-34", "AC-35", "AC-103")
 def test_the_block_of_a_loop(tmp_path: Path) -> None:
     made = policy("iterative_fix.json")
-    assert (made.compress_loops, made.loops.loop_history_limit) == (True, 2)
+    assert (made.compress_loops, made.loop_history_limit) == (True, 2)
     replies = iter([r"\d+", r"\d+-\d+-\d+", r"\d{4}-\d{2}-\d{2}", GOOD])
     model = Scripted(lambda _: next(replies))
     result = run("iterative_fix.json", tmp_path, model)

@@ -30,7 +30,6 @@ SHORTENED = {
     "fold": Cell.FOLDED,
     "summarise": Cell.FOLDED,
     "compact": Cell.FOLDED,
-    "expand": Cell.BROUGHT_IN,
     "compress": Cell.DIGESTED,
     "digest": Cell.DIGESTED,
     "encode": Cell.DIGESTED,

@@ -24,7 +24,7 @@ from windlass.history.row_details import ReplyDetails
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, assistant, system, user
 
-EDITS: Final = ("digest", "mask", "expire", "fold", "summarise", "prune", "encode", "expand")
+EDITS: Final = ("digest", "mask", "expire", "fold", "summarise", "prune", "encode")
 PRICED: Final = "anthropic/claude-sonnet-4-5"
 SESSION: Final = "any"
 

@@ -222,7 +222,6 @@ def policies() -> st.SearchStrategy[dict[str, Any]]:
             "keep_recent_turns": st.sampled_from([0, 1, 3]),
             "keep_recent_images": st.sampled_from([0, 1, 2]),
             "max_input_tokens": st.sampled_from([None, 500, 5_000]),
-            "expand": st.booleans(),
         },
     )
     return st.one_of(profile.map(lambda name: {"profile": name}), options)

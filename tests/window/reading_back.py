@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from windlass.window._references import SAME, read_reference
-from windlass.window._shown_lines import counted, moved, number_of
 from windlass.window.encode import in_rows
 from windlass.window.encode._jsontext import NotPlain, Number, Value, parse
+from windlass.window.encode.gutters import counted, moved, number_of
 from windlass.window.encode.legend import is_head
 
 _TABLE: Final = "table "

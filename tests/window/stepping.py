@@ -91,9 +91,8 @@ def holds_for_every_window(
         if providers:
             assert refusals(window.messages) == []
         count = len(window.messages)
-        own = [entry for entry in window.entries if entry.because != "expand"]
-        assert sum(size(e.message) for e in own) <= sum(map(size, messages[: _until(window)]))
-        assert count <= _until(window) + len(window.inserts) + count - len(own)
+        assert sum(map(size, window.messages)) <= sum(map(size, messages[: _until(window)]))
+        assert count <= _until(window)
         ids = [entry.item.id for entry in window.entries]
         assert len(ids) == len(set(ids))
         assert not gone & set(ids), "what was folded away or dropped does not come back"
@@ -127,7 +126,7 @@ def _counts_agree(messages: Sequence[Message], *policies: Any, **options: Any) -
     window = conversation.window()
     pending = conversation.step
     assert pending.tokens == sum(map(conversation.rules.count, window.messages))
-    if not window.inserts:
-        for message in window.messages[:3]:
-            for name in list(names_in(message))[:3]:
-                assert pending.holders(name) == sum(name in names_in(m) for m in window.messages)
+    for at in [at for at in range(len(pending)) if pending.entry(at) is not None][:3]:
+        for name in list(names_in(pending.shown(at)))[:3]:
+            alone = sum(name in names_in(message) for message in window.messages) == 1
+            assert bool(pending.names_held_only((at,), [name])) == alone

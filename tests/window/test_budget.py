@@ -13,7 +13,7 @@ from windlass.text.tokens import size
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.policies.budget import TokenBudget
-from windlass.window.policies.images import Images, ImagesOptions
+from windlass.window.policies.images import Images
 from windlass.window.policies.loops import Loops
 from windlass.window.policies.rare.arguments import Arguments
 from windlass.window.policies.rare.decay import Decay, DecayOptions
@@ -102,7 +102,7 @@ ALL = (
     Decay(options=DecayOptions(full=2, fold=2), step=2, text_chars=60),
     Subtasks(after=1),
     Arguments(window=1, max_chars=10),
-    Images(options=ImagesOptions(images_after=1, keep_recent_images=1)),
+    Images(images_after=1, keep_recent_images=1),
     Sliding(keep_recent_turns=4),
     TokenBudget(250),
 )

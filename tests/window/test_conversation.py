@@ -16,7 +16,7 @@ from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.text.tokens import size
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.conversation import Conversation
-from windlass.window.entries import Drop, Fold, Insert, Item, Replace, apply, show
+from windlass.window.entries import Drop, Fold, Replace, apply, show
 from windlass.wire.openai import check_sequence
 
 CALL = ToolCall("c1", "look", "{}")
@@ -94,37 +94,6 @@ def test_the_edits_of_all_calls_give_the_window_again(numbers: list[int], seed: 
                 known[ident] = edit
         entries = apply(show([*said[:count]], "said before"), known)
         assert [entry.message for entry in entries] == list(window.messages)
-
-
-class Inserts:
-    """Puts a user's word behind the newest result, once."""
-
-    name = "inserts"
-
-    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """Nothing; the message is inserted at the second call."""
-        if pending.turn == 2:
-            pending.insert(Item("new", user("By the way."), "user"), "expand", "told")
-        return ()
-
-
-def test_an_insert_stays_and_is_nobodys_word() -> None:
-    conversation = Conversation([Inserts()])
-    said = [user("Look."), assistant(calls=[CALL]), tool(CALL, "seen"), assistant("Done.")]
-    for item in items(said[:3]):
-        conversation.append(item)
-    window = conversation.window()
-    assert window.inserts == (Insert(window.inserts[0].item, "expand", "told"),)
-    assert window.messages[-1] == user("By the way.")
-    conversation.append(items(said)[3])
-    assert [m.role for m in conversation.window().messages] == [
-        "user",
-        "assistant",
-        "tool",
-        "user",
-        "assistant",
-    ]
-    assert conversation.transcript.last_user == 0
 
 
 @pytest.mark.parametrize(

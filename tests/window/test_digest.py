@@ -25,7 +25,7 @@ from windlass.window.digests import (
 from windlass.window.encode import encode
 from windlass.window.entries import Item
 from windlass.window.names import names_in, names_said, unescaped, whole_names
-from windlass.window.policies.digest import Digest, DigestOptions
+from windlass.window.policies.digest import Digest
 from windlass.window.policies.rare.masking import Masking
 
 FILLER = "the quick brown fox jumps over the lazy dog and goes home again\n" * 12
@@ -222,7 +222,7 @@ class TestDigest:
         said = turns(("book", {}, FILLER + "REF_4711 and REF_4712"), *idle(1))
         said.append(assistant("I booked REF_4711."))
         assert "REF_4711" not in last(
-            windows([*said, user("Go on.")], Digest(options=DigestOptions(see_results=2)))[-1], 2
+            windows([*said, user("Go on.")], Digest(see_results=2))[-1], 2
         )
 
     def test_one_of_two_results_keeps_the_name_that_both_hold(self) -> None:
@@ -237,18 +237,17 @@ class TestDigest:
     def test_a_file_read_by_a_tool_of_its_own_stays_to_be_quoted(self) -> None:
         read = ("read_file", {"path": "src/main_loop.py"}, FILLER)
         assert seen_whole(turns(read, *idle(24)), Digest()) == 20
-        assert seen_whole(turns(read, *idle(16)), Digest(options=DigestOptions(see_reads=4))) == 4
+        assert seen_whole(turns(read, *idle(16)), Digest(see_reads=4)) == 4
 
     def test_a_file_read_in_a_shell_stays_as_long(self) -> None:
         read = ("bash", {"command": "cat src/main_loop.py"}, FILLER)
-        options = DigestOptions(see_reads=5)
-        assert seen_whole(turns(read, *idle(12)), Digest(options=options)) == 5
+        assert seen_whole(turns(read, *idle(12)), Digest(see_reads=5)) == 5
 
     @pytest.mark.parametrize("command", ["git diff", "git show HEAD~2", "git -C src diff main"])
     def test_a_diff_waits_as_a_read_does(self, command: str) -> None:
         diff = "--- a/m.py\n+++ b/m.py\n@@ -1,9 +1,9 @@\n" + FILLER
         said = turns(("bash", {"command": command}, diff), *idle(12))
-        assert seen_whole(said, Digest(options=DigestOptions(see_reads=7))) == 7
+        assert seen_whole(said, Digest(see_reads=7)) == 7
 
     def test_a_digest_keeps_the_lines_that_a_cut_would_show(self) -> None:
         lines = [f"worker {at} took item {at * 7} from the queue" for at in range(80)]
@@ -260,8 +259,7 @@ class TestDigest:
         names = " ".join(f"REF_{n:05}" for n in range(2_000))
         said = turns(("shell", {"command": "make"}, f"{FILLER}{names}"), *idle(2))
         short, long = (
-            len(last(windows(said, Digest(options=DigestOptions(most_text=most), least=0))[-1], 2))
-            for most in (800, 900)
+            len(last(windows(said, Digest(most_text=most, least=0))[-1], 2)) for most in (800, 900)
         )
         assert 80 <= long - short <= 120
         assert short > 800 + len(names) // 100 - 60
@@ -280,8 +278,7 @@ class TestDigest:
 
     def test_a_view_by_an_editor_is_a_read(self) -> None:
         view = ("str_replace_editor", {"command": "view", "path": "src/main_loop.py"}, FILLER)
-        options = DigestOptions(see_reads=9)
-        assert seen_whole(turns(view, *idle(16)), Digest(options=options)) == 9
+        assert seen_whole(turns(view, *idle(16)), Digest(see_reads=9)) == 9
 
     def test_a_result_whose_names_do_not_fit_stays_a_little(self) -> None:
         crowded = " ".join(f"user_name_{n}" for n in range(200))
@@ -331,16 +328,13 @@ class TestDigest:
     def test_every_window_is_valid_sticky_and_the_same_again(
         self, said: list[Message], after: int
     ) -> None:
-        options = DigestOptions(see_results=after, digest_above_chars=1)
-        policy = Digest(options=options, least=20)
+        policy = Digest(see_results=after, min_chars=1, least=20)
         holds_for_every_window(_longer(said), policy)
 
     @given(conversations(max_turns=5, min_turns=3))
     def test_a_name_in_view_stays_in_view_where_there_is_room(self, said: list[Message]) -> None:
         said = _longer(said)
-        for window in windows(
-            said, Digest(options=DigestOptions(share_text=1, share_records=1), least=4_000)
-        ):
+        for window in windows(said, Digest(share_text=1, share_records=1, least=4_000)):
             shown = "\n".join(texts(window))
             for entry in window.entries:
                 if entry.edited:

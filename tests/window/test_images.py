@@ -13,7 +13,7 @@ from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, Opaque, Text, ToolCall, assistant, tool, user
 from windlass.text.pictures import picture
 from windlass.window.conversation import Window
-from windlass.window.policies.images import Images, ImagesOptions
+from windlass.window.policies.images import Images
 
 CHART = picture(png(640, 480), name="chart.png")
 OTHER = replace(picture(png(64, 48)), name="other.png")
@@ -63,7 +63,7 @@ def test_without_a_file_the_reference_is_told_and_without_words_the_name_alone()
 def test_keep_leaves_the_newest_pictures_at_once_and_wherever_they_are() -> None:
     said = [user("Two", CHART, OTHER), assistant("a"), user("One", CHART), assistant("b")]
     said += [user("None"), assistant("c"), user("One", OTHER)]
-    seen = windows(said, Images(options=ImagesOptions(images_after=None, keep_recent_images=2)))
+    seen = windows(said, Images(images_after=None, keep_recent_images=2))
     assert [pictures(window) for window in seen] == [2, 2, 2, 2]
     first = seen[1].messages[0]
     assert first.pictures == (OTHER,)
@@ -85,7 +85,7 @@ def test_a_pinned_picture_waits() -> None:
     from windlass.window.conversation import Conversation
     from windlass.window.entries import Item
 
-    conversation = Conversation([Images(options=ImagesOptions(images_after=1))])
+    conversation = Conversation([Images(images_after=1)])
     conversation.append(Item("0", user("Look", CHART), "user"))
     conversation.pin("0", until=3)
     for n in range(1, 5):
@@ -102,9 +102,7 @@ def test_a_pinned_picture_waits() -> None:
 def test_every_window_is_valid_small_sticky_and_replayed(
     messages: list[Message], after: int | None, keep: int
 ) -> None:
-    seen = holds_for_every_window(
-        messages, Images(options=ImagesOptions(images_after=after, keep_recent_images=keep))
-    )
+    seen = holds_for_every_window(messages, Images(images_after=after, keep_recent_images=keep))
     for window in seen:
         assert not keep or pictures(window) <= keep
         for entry in window.entries:

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.window._shown_lines import bare_lines, moved, number_of
+from windlass.window.encode.gutters import bare_lines, moved, number_of
 
 SIGNS = st.sampled_from("→\t:|")
 LINES = st.one_of(

@@ -15,12 +15,12 @@ from windlass.window.kinds import (
     KINDS,
     NOTHING,
     Facts,
+    FileAccess,
     Lines,
-    Touched,
     arguments_of,
+    file_access,
     kind_of,
     look_of,
-    touched,
 )
 
 
@@ -106,41 +106,41 @@ class TestKindOf:
     @given(strategies.tool_calls(), strategies.rough_texts())
     def test_anything_has_a_kind(self, made: ToolCall, text: str) -> None:
         assert kind_of(made, text) in KINDS
-        touched(made)
+        file_access(made)
 
 
 class TestTouched:
     @pytest.mark.parametrize(
         ("made", "told"),
         [
-            (call("read_file", path="a"), Touched(Lines("a"))),
-            (call("read_file", path="a", start_line=3, end_line=9), Touched(Lines("a", 3, 9))),
-            (call("Read", file_path="a", offset=10, limit=5), Touched(Lines("a", 10, 14))),
-            (call("view", path="a", view_range=[2, -1]), Touched(Lines("a", 2))),
+            (call("read_file", path="a"), FileAccess(Lines("a"))),
+            (call("read_file", path="a", start_line=3, end_line=9), FileAccess(Lines("a", 3, 9))),
+            (call("Read", file_path="a", offset=10, limit=5), FileAccess(Lines("a", 10, 14))),
+            (call("view", path="a", view_range=[2, -1]), FileAccess(Lines("a", 2))),
             (
                 call("str_replace_editor", command="view", path="a", view_range=[2, 4]),
-                Touched(Lines("a", 2, 4)),
+                FileAccess(Lines("a", 2, 4)),
             ),
             (
                 call("str_replace_editor", command="create", path="a"),
-                Touched(writes="a", whole=True),
+                FileAccess(writes="a", whole=True),
             ),
-            (call("Edit", file_path="a", old_string="x"), Touched(writes="a")),
-            (call("write_file", path="a", text="x"), Touched(writes="a", whole=True)),
-            (bash("cat a/b.py"), Touched(Lines("a/b.py"))),
-            (bash("cd /x && cat b.py"), Touched(Lines("/x/b.py"))),
-            (bash("nl -ba a.py | sed -n '600,650p'"), Touched(Lines("a.py", 600, 650))),
-            (bash("sed -n '5,$p' a.py"), Touched(Lines("a.py", 5, END))),
-            (bash("head -n 20 a.py"), Touched(Lines("a.py", 1, 20))),
-            (bash("head -5 a.py"), Touched(Lines("a.py", 1, 5))),
-            (bash("cat <<'EOF' > a.py\nx\nEOF"), Touched(writes="a.py", whole=True)),
-            (bash("cat >> a.py <<EOF\nx\nEOF"), Touched(writes="a.py")),
-            (bash("sed -i 's/a/b/' a.py"), Touched(writes="a.py")),
-            (bash("echo x > a.py"), Touched(writes="a.py", whole=True)),
+            (call("Edit", file_path="a", old_string="x"), FileAccess(writes="a")),
+            (call("write_file", path="a", text="x"), FileAccess(writes="a", whole=True)),
+            (bash("cat a/b.py"), FileAccess(Lines("a/b.py"))),
+            (bash("cd /x && cat b.py"), FileAccess(Lines("/x/b.py"))),
+            (bash("nl -ba a.py | sed -n '600,650p'"), FileAccess(Lines("a.py", 600, 650))),
+            (bash("sed -n '5,$p' a.py"), FileAccess(Lines("a.py", 5, END))),
+            (bash("head -n 20 a.py"), FileAccess(Lines("a.py", 1, 20))),
+            (bash("head -5 a.py"), FileAccess(Lines("a.py", 1, 5))),
+            (bash("cat <<'EOF' > a.py\nx\nEOF"), FileAccess(writes="a.py", whole=True)),
+            (bash("cat >> a.py <<EOF\nx\nEOF"), FileAccess(writes="a.py")),
+            (bash("sed -i 's/a/b/' a.py"), FileAccess(writes="a.py")),
+            (bash("echo x > a.py"), FileAccess(writes="a.py", whole=True)),
         ],
     )
-    def test_plain_shapes(self, made: ToolCall, told: Touched) -> None:
-        assert touched(made) == told
+    def test_plain_shapes(self, made: ToolCall, told: FileAccess) -> None:
+        assert file_access(made) == told
 
     @pytest.mark.parametrize(
         "command",
@@ -157,19 +157,19 @@ class TestTouched:
         ],
     )
     def test_what_is_not_plain_reads_nothing_known(self, command: str) -> None:
-        assert touched(bash(command)) == NOTHING
+        assert file_access(bash(command)) == NOTHING
 
     def test_as_declared(self) -> None:
         facts = Facts(reads="where")
-        assert touched(call("peek", where="k", limit=3), facts) == Touched(Lines("k", 1, 3))
-        assert touched(call("poke", where="k"), Facts(writes="where")) == Touched(writes="k")
-        assert touched(call("peek", where=3), facts) == NOTHING
-        assert touched(None) == NOTHING
-        assert touched(ToolCall("1", "read_file", "no json")) == NOTHING
+        assert file_access(call("peek", where="k", limit=3), facts) == FileAccess(Lines("k", 1, 3))
+        assert file_access(call("poke", where="k"), Facts(writes="where")) == FileAccess(writes="k")
+        assert file_access(call("peek", where=3), facts) == NOTHING
+        assert file_access(None) == NOTHING
+        assert file_access(ToolCall("1", "read_file", "no json")) == NOTHING
 
     @given(st.text())
     def test_any_command_is_read(self, command: str) -> None:
-        touched(bash(command))
+        file_access(bash(command))
         kind_of(bash(command), "x")
 
 

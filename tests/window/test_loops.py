@@ -14,7 +14,7 @@ from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, Text, ToolCall, assistant, system, tool, user
 from windlass.text.prompts import repair_text, retry_text
 from windlass.window.entries import Item
-from windlass.window.policies.loops import Loops, LoopsOptions
+from windlass.window.policies.loops import Loops
 
 LONG = "An answer that goes on. " * 40
 
@@ -189,7 +189,7 @@ def test_what_is_shown_of_a_cut_attempt_has_its_characters_with_the_reference(
     rows = attempts(2)
     said = ("word " * 300)[:length].strip() + "."
     rows[4] = Item("o1", assistant(said), "agent", "P", 2, 1)
-    shown = texts(windows(rows, Loops(options=LoopsOptions(attempt_chars=chars)))[-1])[2]
+    shown = texts(windows(rows, Loops(attempt_chars=chars))[-1])[2]
     head, _, body = shown.partition("\n")
     assert head == "[Attempt #1]"
     if len(said) <= chars:
@@ -216,5 +216,5 @@ def test_every_window_is_valid_small_sticky_and_replayed(
             number += 1
     holds_for_every_window(
         told,
-        Loops(options=LoopsOptions(loop_history_limit=limit, attempt_chars=50)),
+        Loops(loop_history_limit=limit, attempt_chars=50),
     )

@@ -204,17 +204,6 @@ class TestMarkers:
             f"{at}: {lines[at - 1]}" for at in (4, 5, 6)
         ]
 
-    def test_those_of_earlier_records_are_read(self) -> None:
-        line = "[12 lines: lines 15-26 of bash make, a, result_1a2b3c4d, numbered 20-31]"
-        found = read_reference(line)
-        assert found is not None
-        assert (found.ref, found.first, found.last, found.numbered) == (
-            "result_1a2b3c4d",
-            15,
-            26,
-            (20, 31),
-        )
-
     def test_what_was_recalled_stays_whole(self) -> None:
         text = listed(indented("\n".join(CODE), " " * 20), 1, 6, "→")
         said = turns(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
-from windlass.cascade.options import meanings_of
+from windlass.declared import meanings_in
 from windlass.errors import UsageError
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation
@@ -20,13 +21,12 @@ from windlass.window.options import (
     BLOCKS,
     OPTIONS,
     Policy,
-    PolicyOptions,
     options_of,
     over,
 )
 from windlass.window.policies.compress import CompressOptions
 from windlass.window.policies.digest import Digest
-from windlass.window.policies.images import Images, ImagesOptions
+from windlass.window.policies.images import Images
 from windlass.window.policies.rare.decay import DecayOptions
 from windlass.window.policies.sliding import Sliding
 from windlass.window.profiles import ABOUT, PROFILES, Profile
@@ -37,7 +37,7 @@ DEFAULT = Policy()
 
 
 def changed(**options: Any) -> Policy:
-    return DEFAULT.with_options(**options)
+    return Policy.of({**DEFAULT.settings(), **options})
 
 
 def names(policy: Policy, **more: Any) -> list[str]:
@@ -55,9 +55,9 @@ class TestProfiles:
     def test_spec_has_the_documented_numbers(self) -> None:
         spec = Policy.of("spec")
         assert (spec.window, spec.mask_observations_after) == (5, 3)
-        assert (spec.compress_loops, spec.loops.loop_history_limit) == (True, 3)
-        assert (spec.reasoning.preserve_reasoning, spec.preserve_errors) == (True, True)
-        assert (spec.reasoning.reasoning_max_chars, spec.loops.attempt_chars) == (2_000, 500)
+        assert (spec.compress_loops, spec.loop_history_limit) == (True, 3)
+        assert (spec.preserve_reasoning, spec.preserve_errors) == (True, True)
+        assert (spec.reasoning_max_chars, spec.attempt_chars) == (2_000, 500)
 
     @pytest.mark.req("CA-7", "CE-23", "CE-26", "CE-27", "CE-28", "CE-29", "CE-30")
     def test_spec_compresses_with_the_documented_numbers(self) -> None:
@@ -71,18 +71,15 @@ class TestProfiles:
 
     @pytest.mark.req("CE-38")
     def test_default_sees_results_once_and_cuts_only_what_is_large(self) -> None:
-        assert (DEFAULT.digest.see_results, DEFAULT.images.images_after) == (1, 2)
+        assert (DEFAULT.see_results, DEFAULT.images_after) == (1, 2)
         assert DEFAULT.lossless == 400
         assert DEFAULT.mask_observations_after is None
         assert DEFAULT.compress == CompressOptions(above_chars=32_000, max_result_tokens=8_000)
         assert DEFAULT.decay is None
-        assert not any([DEFAULT.expand, DEFAULT.shorten_arguments, DEFAULT.fold_subtasks])
+        assert not any([DEFAULT.shorten_arguments, DEFAULT.fold_subtasks])
 
 
 class TestMaking:
-    def test_type_checkers_know_every_option(self) -> None:
-        assert {"profile", *PolicyOptions.__annotations__} == set(OPTIONS)
-
     def test_what_is_written_goes_before_the_profile(self) -> None:
         made = Policy(profile="spec", window=9)
         assert (made.window, made.mask_observations_after) == (9, 3)
@@ -91,13 +88,13 @@ class TestMaking:
         assert Policy.of(None) == Policy.of({}) == Policy.of("default") == DEFAULT
 
     def test_a_copy_keeps_what_was_made(self) -> None:
-        made = Policy(profile="spec", images_after=None).with_options(window=2)
-        assert (made.window, made.mask_observations_after, made.images.images_after) == (2, 3, None)
+        made = replace(Policy(profile="spec", images_after=None), window=2)
+        assert (made.window, made.mask_observations_after, made.images_after) == (2, 3, None)
 
     @pytest.mark.parametrize("off", [None, False])
     def test_null_and_false_switch_off(self, off: Any) -> None:
         made = Policy.of({"images_after": off, "compress": off, "see_results": off, "decay": off})
-        assert [made.images.images_after, made.digest.see_results] == [None, None]
+        assert [made.images_after, made.see_results] == [None, None]
         assert [made.compress, made.decay] == [None, None]
 
     @pytest.mark.req("CE-35")
@@ -122,7 +119,10 @@ class TestMaking:
             ({"window": None}, "window must be a whole number of at least 1, not None"),
             ({"images_after": 0}, "must be a whole number of at least 1, or null for off, not 0"),
             ({"keep_recent_turns": -1}, "must be a whole number of at least 0, not -1"),
-            ({"share_text": 1.5}, "must be a number above 0 and at most 1, not 1.5"),
+            ({"free_moments": {"keep": {"share": 1.5}}}, "a number above 0 and at most 1, not 1.5"),
+            ({"expand": True}, "there is no option 'expand': originals do not come back by th"),
+            ({"share_text": 0.2}, "no option 'share_text': how long digests are is fixed; write s"),
+            ({"compress": {"other_chars": 9}}, "'compress.other_chars': write max_result_tokens"),
             ({"enabled": "yes"}, "enabled must be true or false, not 'yes'"),
             ({"commit": "now"}, "commit 'now' is not known; known: at_once, priced"),
             ({"decay": 4}, "decay must be true, false or an object, not 4"),
@@ -139,7 +139,7 @@ class TestMaking:
 
     def test_every_option_says_what_it_means(self) -> None:
         for block in (Policy, *BLOCKS):
-            meanings = meanings_of(block)
+            meanings = meanings_in(block)
             assert list(meanings) == list(options_of(block))
             assert all(meaning.endswith(".") for meaning in meanings.values())
 
@@ -167,7 +167,7 @@ class TestSteps:
     @pytest.mark.req("AC-45")
     def test_not_enabled_there_are_none(self) -> None:
         assert names(Policy(enabled=False)) == []
-        everything = Policy(enabled=False, expand=True, decay=DecayOptions(), fold_after=1)
+        everything = Policy(enabled=False, decay=DecayOptions(), fold_after=1)
         assert names(everything) == []
 
     @pytest.mark.req("CA-2", "CA-3")
@@ -175,7 +175,7 @@ class TestSteps:
         kept = Policy(enabled=False, keep_recent_turns=3, keep_recent_images=2)
         images, sliding = steps(kept)
         assert (images.name, sliding.name) == ("images", "sliding")
-        assert images == Images(options=ImagesOptions(images_after=None, keep_recent_images=2))
+        assert images == Images(images_after=None, keep_recent_images=2)
         assert sliding == Sliding(keep_recent_turns=3)
 
     def test_default(self) -> None:
@@ -212,7 +212,6 @@ class TestSteps:
             ("shorten_arguments", True, "arguments"),
             ("keep_recent_turns", 9, "sliding"),
             ("max_input_tokens", 9, "budget"),
-            ("expand", True, "expand"),
         ):
             assert set(names(changed(**{option: on}))) - set(names(DEFAULT)) == {name}
 
@@ -226,10 +225,9 @@ class TestSteps:
                 shorten_arguments=True,
                 keep_recent_turns=9,
                 max_input_tokens=9,
-                expand=True,
             )
         )
-        assert len(every) == len(set(every)) == 17
+        assert len(every) == len(set(every)) == 16
 
     def test_numbers_reach_their_policies(self) -> None:
         by_name: dict[str, Any] = {each.name: each for each in steps(Policy.of("spec"))}
@@ -238,11 +236,11 @@ class TestSteps:
             by_name["masking"].min_masked_chars,
         ) == (3, 200)
         assert (by_name["reasoning"].window, by_name["reasoning"].reasoning_max_chars) == (5, 2_000)
-        loops = by_name["loops"].options
+        loops = by_name["loops"]
         assert (loops.loop_history_limit, loops.attempt_chars) == (3, 500)
-        made = Policy.of({"see_results": 2, "see_reads": 7, "share_text": 0.2})
-        (digest,) = (each.options for each in steps(made) if isinstance(each, Digest))
-        assert (digest.see_results, digest.see_reads, digest.share_text) == (2, 7, 0.2)
+        made = Policy.of({"see_results": 2, "see_reads": 7, "most_text": 900})
+        (digest,) = (each for each in steps(made) if isinstance(each, Digest))
+        assert (digest.see_results, digest.see_reads, digest.most_text) == (2, 7, 900)
 
     @pytest.mark.req("CE-51")
     def test_thresholds_adapt_to_the_window_unless_they_may_not(self) -> None:

@@ -227,13 +227,13 @@ class TestRepeats:
         assert kept[:4] == [None] * 4  # the call of the reference, and three more
 
     def test_what_a_reference_names_is_no_name_of_the_text(self) -> None:
-        lines = "[12 lines: lines 15-44 of run_tests a_1, result_1a2b]"
+        lines = "[15-44 of result_1a2b, run_tests a_1]"
         assert list(names_said(f"one_name\n{lines}\nother_name")) == ["one_name", "other_name"]
         assert not names_said("[Same as run_tests a_1, result_1a2b]")
         assert "result_1a2b" in names_said("see result_1a2b, the same as before")
 
     def test_a_text_that_looks_like_a_reference_gets_none(self) -> None:
-        told = f"[7 lines: lines 1-7 of x, result_ab]\n{BLOCKS[3]}"
+        told = f"[1-7 of result_ab, x]\n{BLOCKS[3]}"
         window = run([[BLOCKS[3]], [told]], [Repeats()])[-1]
         assert window.messages[4].text == told
 

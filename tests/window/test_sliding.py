@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.strategies import conversations
 from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, ToolCall, assistant, system, tool, user
-from windlass.window._pending import Notes, PendingEdits
+from windlass.window._pending import PendingEdits
+from windlass.window._standing import Notes
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
 from windlass.window.policies.sliding import Sliding

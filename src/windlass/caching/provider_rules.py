@@ -69,15 +69,8 @@ OPENAI: Final = CacheRules(
     ttl_s=300,
     source="developers.openai.com, guides/prompt-caching",
 )
-OPENAI_OLDER: Final = CacheRules(
-    # GPT-4o and the first o-models read at half price, GPT-4.1 and o3 at a quarter: the dearer.
-    read=0.5,
-    write=1.0,
-    minimum=(("", 1_024),),
-    step=128,
-    ttl_s=300,
-    source="developers.openai.com, guides/prompt-caching",
-)
+# GPT-4o and the first o-models read at half price, GPT-4.1 and o3 at a quarter: the dearer.
+OPENAI_OLDER: Final = replace(OPENAI, read=0.5)
 OPENAI_MARKED: Final = CacheRules(
     # GPT-5.6 and later: writes 1.25, one implicit breakpoint at the latest message, which counts
     # as one of the 4 written for a request, ttl 30m at least; entries are looked for at the latest
@@ -160,15 +153,12 @@ DEEPSEEK: Final = CacheRules(
     ttl_s=3_600,
     source="api-docs.deepseek.com, guides/kv_cache",
 )
-GROK: Final = CacheRules(
+GROK: Final = replace(
     # Automatic, reads at a quarter, nothing for writes; docs.apiyi.com (2026-08, measured): blocks
     # of 128, hits are not guaranteed. Each server has its own cache. No minimum and no time are
     # told: those of OpenAI.
+    OPENAI,
     read=0.25,
-    write=1.0,
-    minimum=(("", 1_024),),
-    step=128,
-    ttl_s=300,
     source="openrouter.ai, prompt-caching; docs.apiyi.com",
 )
 KIMI: Final = CacheRules(
@@ -192,14 +182,11 @@ MINIMAX: Final = CacheRules(
     ttl_s=300,
     source="platform.minimax.io, docs, text-prompt-caching",
 )
-ZAI: Final = CacheRules(
+ZAI: Final = replace(
     # Automatic, nothing for writes, reads at about a fifth by the price table. No minimum, no step
     # and no time are told: those of OpenAI.
+    OPENAI,
     read=0.2,
-    write=1.0,
-    minimum=(("", 1_024),),
-    step=128,
-    ttl_s=300,
     source="docs.z.ai, guides/capabilities/cache",
 )
 QWEN: Final = CacheRules(

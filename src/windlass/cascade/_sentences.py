@@ -15,6 +15,7 @@ from windlass.cascade.source import Path, path_text, value_at
 from windlass.declared import FORMS, SENTENCE, Model
 from windlass.errors import did_you_mean, perhaps_newer
 from windlass.safety.redaction import redacted_command
+from windlass.window.options import GONE
 
 _BY_NAME: Final = ("inputs_schema", "mcp_servers", "validators")
 """Keys of a cascade whose object has the user's own names for keys."""
@@ -215,6 +216,8 @@ def _about_unknown_key(key: str, holder: Path, data: Any) -> str:
     twin = _TWINS.get(key)
     if twin is not None and part in {"from", "inject_from"} and twin in value_at(data, holder):
         return f"{twin!r} and {key!r} are two spellings of the same key; keep one of them"
+    if key in GONE:
+        return f"there is no option {key!r} any more: {GONE[key]}"
     if key in REFUSED:
         return f"{key!r} is not part of Windlass: {REFUSED[key]}"
     homes = {_HOMES.get(home, repr(home)) for home, kind in PARTS.items() if key in keys_of(kind)}

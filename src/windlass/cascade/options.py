@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_origin
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, create_model, model_validator
@@ -40,7 +40,7 @@ from windlass.selection.options import (
     Strategy,
     read_threshold,
 )
-from windlass.window.options import BLOCKS, Option, Policy, groups_of, options_of, plain
+from windlass.window.options import BLOCKS, Option, Policy, options_of, plain
 from windlass.window.policies import shared as policies
 from windlass.window.policies.free_moments import FreeMomentsOptions
 from windlass.window.profiles import Commit, Profile
@@ -171,28 +171,12 @@ def _options_part(name: str, options: type, doc: str) -> Any:
 
 def _describe(schema: dict[str, Any], *, options: type, name: str) -> None:
     """Put what an option means into its schema; reading it takes too long for every start."""
-    schema["description"] = first_paragraph(meanings_of(options)[name])
+    schema["description"] = first_paragraph(meanings_in(options)[name])
 
 
 def first_paragraph(prose: str) -> str:
     """The first paragraph of a text, in one line."""
     return " ".join(prose.split("\n\n", maxsplit=1)[0].split())
-
-
-@cache
-def meanings_of(options: type) -> Mapping[str, str]:
-    """What each option of `Policy` or of one of its blocks means: the prose under its field.
-
-    The first paragraph says it in one sentence.
-    """
-    groups, written = groups_of(options), meanings_in(options)
-    meanings: dict[str, str] = {}
-    for each in fields(options):
-        if each.name in groups:
-            meanings |= meanings_of(groups[each.name])
-        elif each.name in written:
-            meanings[each.name] = written[each.name]
-    return meanings
 
 
 BLOCK_PARTS: Final[dict[type, type[Model]]] = {}

@@ -100,7 +100,7 @@ class Context:
         self._tools = tools
         chosen = Policy.of(policy)
         if (limit := options.get("max_input_tokens")) is not None:
-            chosen = chosen.with_options(max_input_tokens=limit)
+            chosen = replace(chosen, max_input_tokens=limit)
         self.policy = chosen
         way_back = options.get("way_back")
         if way_back is None and tools.recalls:

@@ -156,7 +156,7 @@ class _Wrapper:
         model = self._model(request.model)
         policy, long = self._options.policy, request.writes_long
         if long and policy.guard is None:  # writing is dear: what may not pay is not begun
-            policy = policy.with_options(guard=GUARD)
+            policy = replace(policy, guard=GUARD)
         context = Context(
             model.rules_of,
             policy,

@@ -176,8 +176,6 @@ class PhaseWindow:
     """How many of its own messages the conversation was handed."""
     requested: set[str] = field(default_factory=set[str])
     """The texts that a model was asked for, by key."""
-    inserted: dict[str, Item] = field(default_factory=dict[str, Item])
-    """Messages that the conversation inserted, as they stand in the record."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from typing import Final
 
 from windlass.history._lost import Lost
 from windlass.history.base import NodeType, Store, StoredRow
-from windlass.history.decisions import CalloutMark, Expanded, PinMark
+from windlass.history.decisions import CalloutMark, PinMark
 from windlass.history.lanes import standing
 from windlass.selection.card import Card
 from windlass.window.entries import Item
@@ -39,8 +39,7 @@ def item_of(stored: StoredRow) -> Item | None:
     row = stored.row
     if row.message is None or stored.id is None or isinstance(row.message, Lost):
         return None
-    from_tool = row.message.role == "tool" and row.message.name in _BRINGS_BACK
-    recalled = from_tool or Expanded.read(row) is not None
+    recalled = row.message.role == "tool" and row.message.name in _BRINGS_BACK
     return Item(
         id=stored.id,
         message=row.message,

@@ -281,12 +281,6 @@ class TaskSection(RowDetails, nodes={NodeType.CONTEXT_INJECTION}):
     sources: Sequence[str]
 
 
-class Expanded(RowDetails, kind="expand", nodes={NodeType.CONTEXT_INJECTION}):
-    """A message that a window brought back whole, unasked, and why."""
-
-    reason: str
-
-
 class InjectedBlock(
     RowDetails, kind="injector", nodes={NodeType.DECISION, NodeType.CONTEXT_INJECTION}
 ):

@@ -30,7 +30,6 @@ STRATEGIES: Final[Mapping[str, str]] = {
     "retry": "loop_compression",
     "prune": "token_budget",
     "expire": "time_to_live",
-    "expand": "expansion",
     "strip": "thinking_removal",
 }
 """The strategy of each kind of edit, as a `context_selection` record names it."""

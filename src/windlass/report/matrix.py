@@ -67,7 +67,6 @@ _WORDS: Final = {
 _OF_EDIT: Final[Mapping[str, Cell]] = {
     **dict.fromkeys(("mask", "expire", "prune", "supersede"), Cell.MASKED),
     **dict.fromkeys(("fold", "summarise", "compact", "retry"), Cell.FOLDED),
-    "expand": Cell.BROUGHT_IN,
 }
 """What the edits come to that do more than shorten a message."""
 

@@ -15,8 +15,8 @@ from typing import Final
 from windlass.messages import Text
 from windlass.text.prompts import CLEARED_HEADER
 from windlass.window._pending import PendingEdits
+from windlass.window._survive import told
 from windlass.window.entries import Entry
-from windlass.window.kinds import arguments_of
 from windlass.window.names import names_said
 from windlass.window.originals import reference
 from windlass.window.policies.digest import digest_of
@@ -29,7 +29,6 @@ MOST_TOKENS: Final = 2_000
 _MOST_CHARS: Final = 4 * MOST_TOKENS
 _CLOSER: Final = 0.9
 """A note that is too long is rewritten this much shorter than the room allows."""
-_ARGUMENT_CHARS: Final = 40
 
 
 def unsaid(shown: Sequence[Entry], cleared: Collection[str]) -> tuple[list[Entry], str]:
@@ -138,12 +137,5 @@ def _write_note(pending: PendingEdits, results: Sequence[_Result], room: int) ->
 
 
 def _head(pending: PendingEdits, at: int) -> str:
-    """The head of a result's line: its tool, the beginning of its first argument, its reference."""
-    call, message = pending.call(at), pending.original(at)
-    name = message.name or (call.name if call else "a tool")
-    values = [str(value) for value in arguments_of(call).values()] if call else []
-    argument = " ".join(" ".join(values[:1]).split())
-    if len(argument) > _ARGUMENT_CHARS:
-        argument = f"{argument[: _ARGUMENT_CHARS - 1]}…"
-    about = f"{name} {argument.replace(']', ')')}".rstrip()
-    return f"[{about}, {reference(message)}"
+    """The head of a result's line: its tool, how its first argument begins, its reference."""
+    return f"[{told(pending, at)}, {reference(pending.original(at))}"

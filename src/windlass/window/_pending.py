@@ -15,12 +15,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar, cast
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window._identifiers import NONE, ShownNames
-from windlass.window._standing import Standing
+from windlass.window._standing import CallEdits, Notes, Standing
 from windlass.window._transcript import Transcript
 from windlass.window.entries import (
     Because,
@@ -28,22 +28,33 @@ from windlass.window.entries import (
     Edit,
     Entry,
     Fold,
-    Insert,
     Item,
     Replace,
     Want,
     changed,
 )
-from windlass.window.kinds import Kind, Touched, kind_of, touched
-from windlass.window.reruns import AskedCalls, Span
+from windlass.window.kinds import FileAccess, Kind, file_access, kind_of
+from windlass.window.reruns import Span
 from windlass.window.window_rules import WindowRules
 from windlass.wire.responses_calls import is_keys, shows_screen
 
-Derived = TypeVar("Derived")
+
+class MessageIndex(Protocol):
+    """What a policy works out of messages that calls have seen, one of each kind a conversation.
+
+    It may hold nothing that cannot be worked out again.
+    """
+
+    def add(self, pending: PendingEdits, at: int) -> None:
+        """Take in the next message, as it is shown."""
+        ...
+
+
+_Index = TypeVar("_Index", bound=MessageIndex)
 _PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{8,16}\b")
 _PLACEHOLDER_CHARS = 1 + 300 + len("result_")
 """The reference of a placeholder begins within this many characters."""
-_KEEPING = frozenset({"encode", "repeat", "expand", "repair", "strip"})
+_KEEPING = frozenset({"encode", "repeat", "repair", "strip"})
 """Edits after which everything that was said is still in view."""
 _OWN_WORDS = frozenset({"truncate", "supersede"})
 """Edits of the arguments of calls, which no tool gives again."""
@@ -68,59 +79,10 @@ class Moment:
     everything: float = 0.0
 
 
-@dataclass(slots=True)
-class Notes:
-    """What the policies of a conversation keep for later calls, and the texts supplied to them.
-
-    `looks` are the positions that a policy wants to look at again, by call and by its name.
-    `supplied` are the texts that were wanted, by key. `derived` is what policies work out of the
-    messages that calls have seen, one of each kind.
-    """
-
-    looks: dict[int, dict[str, list[int]]] = field(default_factory=dict)
-    supplied: dict[str, str] = field(default_factory=dict)
-    derived: dict[type, Any] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class CallEdits:
-    """What one call changes.
-
-    `entries` and `edits` are what it shows differently and why, by position; `names` the names
-    in what it shows anew or differently. `decided` are its edits in the order in which they were
-    made, and `saved` the tokens by which they make the window shorter. `inserts` are shown behind
-    all that was said. `looks` are (policy, position, call) to look at again, `pins` what stays as
-    it is until which call, `wants` the texts that are asked for.
-    """
-
-    entries: dict[int, Entry | None] = field(default_factory=dict)
-    names: dict[int, ShownNames] = field(default_factory=dict)
-    edits: dict[int, Edit] = field(default_factory=dict)
-    decided: list[Edit] = field(default_factory=list)
-    inserts: list[Insert] = field(default_factory=list)
-    looks: list[tuple[str, int, int]] = field(default_factory=list)
-    pins: dict[int, float] = field(default_factory=dict)
-    wants: list[Want] = field(default_factory=list)
-    saved: int = 0
-
-    def copy(self) -> CallEdits:
-        """A copy that can be changed independently."""
-        return CallEdits(
-            dict(self.entries),
-            dict(self.names),
-            dict(self.edits),
-            [*self.decided],
-            [*self.inserts],
-            [*self.looks],
-            dict(self.pins),
-            [*self.wants],
-            self.saved,
-        )
-
-
 class PendingEdits:
     """What the next call would see. Positions count the messages of the conversation from 0.
 
+    `transcript` has the messages as they came, `standing` what stands for each by the calls so far.
     `turn` is the number of the planned call, from 1. `fresh` are the positions of messages that no
     call has seen yet.
 
@@ -149,8 +111,8 @@ class PendingEdits:
     ) -> None:
         self._rules = rules
         self.moment = Moment() if moment is None else moment
-        self._transcript = transcript
-        self._standing = standing
+        self.transcript = transcript
+        self.standing = standing
         self._notes = notes
         self._promised = promised
         self._calls = transcript.calls + ahead
@@ -171,8 +133,8 @@ class PendingEdits:
         made = self.made
         return PendingEdits(
             self._rules,
-            self._transcript,
-            self._standing,
+            self.transcript,
+            self.standing,
             self._notes,
             replace(made, looks=[], wants=[], pins=dict(made.pins)),
             ahead=1,
@@ -182,7 +144,7 @@ class PendingEdits:
     def without_thinking(self, found: Mapping[int, Message], reason: str) -> PendingEdits:
         """The same edits, with useless thinking left out of these replies."""
         copied = PendingEdits(
-            self._rules, self._transcript, self._standing, self._notes, self.made.copy()
+            self._rules, self.transcript, self.standing, self._notes, self.made.copy()
         )
         for at, message in found.items():
             entry = self.entry(at)
@@ -193,41 +155,16 @@ class PendingEdits:
 
     # ---- reading -------------------------------------------------------------------
 
-    @property
-    def settled(self) -> int:
-        """The end of the part that must not change, because it came back as an earlier window."""
-        return self._standing.settled
-
-    @property
-    def first_user(self) -> int:
-        """The position of the first user message, the task; -1 if there is none."""
-        return self._transcript.first_user
-
-    @property
-    def last_user(self) -> int:
-        """The position of the newest user message; -1 if there is none."""
-        return self._transcript.last_user
-
-    @property
-    def pictured(self) -> Sequence[int]:
-        """The positions of the messages that came with pictures, in order."""
-        return self._transcript.pictured
-
-    @property
-    def changes(self) -> Sequence[int]:
-        """The positions whose entries earlier calls changed, in the order in which they did."""
-        return self._standing.changes
-
     def __len__(self) -> int:
-        return len(self._transcript.items)
+        return len(self.transcript.items)
 
     def item(self, at: int) -> Item:
         """The occurrence of a message."""
-        return self._transcript.items[at]
+        return self.transcript.items[at]
 
     def original(self, at: int) -> Message:
         """The message as it occurred."""
-        return self._transcript.items[at].message
+        return self.transcript.items[at].message
 
     def shown(self, at: int) -> Message:
         """The message as it is currently shown, if it is."""
@@ -238,11 +175,7 @@ class PendingEdits:
     def entry(self, at: int) -> Entry | None:
         """Its current entry; None if it is not shown, or is part of an earlier fold."""
         entries = self.made.entries
-        return entries[at] if at in entries else self._standing.entries[at]
-
-    def stood(self, at: int) -> Entry | None:
-        """Its entry before this step, whatever this step changes."""
-        return self._standing.entries[at]
+        return entries[at] if at in entries else self.standing.entries[at]
 
     def untouched(self, at: int) -> bool:
         """Whether it is shown as it was said."""
@@ -251,31 +184,27 @@ class PendingEdits:
 
     def edit(self, at: int) -> Edit | None:
         """Its latest edit."""
-        return self.made.edits.get(at) or self._standing.edits.get(at)
+        return self.made.edits.get(at) or self.standing.edits.get(at)
 
     def seen(self, at: int) -> int:
         """How many calls have seen it, in any form; 0 if it was never sent."""
-        return self._calls - self._transcript.births[at]
+        return self._calls - self.transcript.births[at]
 
     def born(self, seen: int) -> range:
         """The positions of messages that exactly `seen` calls have seen."""
-        return self._transcript.born(self._calls - seen)
-
-    def turn_of(self, at: int) -> int:
-        """The turn in which it was said: the number of the call before it (0: before the first)."""
-        return self._transcript.births[at]
+        return self.transcript.born(self._calls - seen)
 
     def call(self, at: int) -> ToolCall | None:
         """The tool call that the result at this position answers."""
-        return self._transcript.call_of.get(at)
+        return self.transcript.call_of.get(at)
 
     def caller(self, at: int) -> int | None:
         """The position of the assistant message whose call the result answers."""
-        return self._transcript.caller_of.get(at)
+        return self.transcript.caller_of.get(at)
 
     def results(self, at: int) -> Sequence[int]:
         """The positions of the results of the calls that the assistant message makes."""
-        return self._transcript.results_of.get(at, ())
+        return self.transcript.results_of.get(at, ())
 
     def size(self, message: Message) -> int:
         """Tokens of a message, by the conversation's count."""
@@ -287,14 +216,14 @@ class PendingEdits:
 
     def pinned_until(self, at: int) -> float:
         """The last call at which it must stay as it is; 0: it need not."""
-        return max(self.made.pins.get(at, 0), self._standing.pins.get(at, 0))
+        return max(self.made.pins.get(at, 0), self.standing.pins.get(at, 0))
 
     def exchange(self, at: int) -> tuple[int, ...]:
         """The positions of an assistant message and of the results of its calls.
 
         Also those of the messages in which its calls to a provider's tools go on.
         """
-        places = self._transcript.tied.get(at)
+        places = self.transcript.tied.get(at)
         if places is None:
             return (at, *self.results(at))
         return tuple(sorted({one for each in places for one in (each, *self.results(each))}))
@@ -305,7 +234,7 @@ class PendingEdits:
         Also, whether no other message holds a part of it.
         """
         entry = self.entry(at)
-        if entry is None or not entry.message.tool_calls or at in self._transcript.tied:
+        if entry is None or not entry.message.tool_calls or at in self.transcript.tied:
             return False
         return len(self.results(at)) == len(entry.message.tool_calls)
 
@@ -324,19 +253,15 @@ class PendingEdits:
         call = self.call(at)
         return kind_of(call, text, self._rules.facts.get(call.name) if call else None)
 
-    def touched(self, at: int) -> Touched:
+    def file_access(self, at: int) -> FileAccess:
         """What the call behind the result at this position read and wrote."""
         call = self.call(at)
-        return touched(call, self._rules.facts.get(call.name) if call else None)
+        return file_access(call, self._rules.facts.get(call.name) if call else None)
 
     def names_held_only(self, span: Collection[int], names: Iterable[str]) -> list[str]:
         """The names that only the span holds among what is shown, in order."""
-        holders = self._standing.names.holders(names, self.made.names, span)
+        holders = self.standing.names.holders(names, self.made.names, span)
         return [name for name in names if holders[name] <= 0]
-
-    def holders(self, name: str) -> int:
-        """How many shown messages hold the name."""
-        return self._standing.names.holders((name,), self.made.names)[name]
 
     def fixed(self, at: int) -> bool:
         """Whether it must not change now: it is pinned, or signed in a loop that is still open."""
@@ -349,7 +274,7 @@ class PendingEdits:
         """
         if not self._rules.holds:
             return False
-        thinking = self._standing.thinking
+        thinking = self.standing.thinking
         last = bisect_left(thinking, len(self) if end is None else end)
         return last > bisect_left(thinking, at)
 
@@ -360,9 +285,8 @@ class PendingEdits:
     @property
     def tokens(self) -> int:
         """Tokens of everything currently shown, by the conversation's count."""
-        tokens = self._standing.tokens
-        inserted = sum(self.size(insert.item.message) for insert in self.made.inserts)
-        return tokens.came() - tokens.saved - self.made.saved + inserted
+        tokens = self.standing.tokens
+        return tokens.came() - tokens.saved - self.made.saved
 
     @property
     def scale(self) -> float:
@@ -372,7 +296,7 @@ class PendingEdits:
     @property
     def conversation_tokens(self) -> int:
         """Tokens of everything shown but system messages, by the conversation's count."""
-        systems = map(self.entry, self._transcript.systems)
+        systems = map(self.entry, self.transcript.systems)
         return self.tokens - sum(self.size(one.message) for one in systems if one is not None)
 
     def recall_hint(
@@ -401,25 +325,24 @@ class PendingEdits:
 
         Only where nothing but the tool gives it again.
         """
-        call = self.call(at)
-        if self._rules.reruns is None or call is None:
-            return False
-        asked = self.derived(AskedCalls)
-        asked.grow((place, self.call(place)) for place in range(asked.upto, self.fresh.start))
-        before = asked.place_of(call)
+        before = None if self._rules.reruns is None else self.same_call_before(at)
         edit = None if before is None else self.edit(before)
         return edit is not None and edit.because not in _KEEPING
 
-    def derived(self, kind: type[Derived]) -> Derived:
-        """What a policy derives from the messages that calls have seen, cached for speed.
+    def same_call_before(self, at: int) -> int | None:
+        """The position of the last result that calls have seen of the same call."""
+        call = self.call(at)
+        if call is None:
+            return None
+        return self.index(_LastResults).places.get((call.name, call.canonical_arguments))
 
-        One of each kind for a conversation, made when first asked for; it may hold nothing that
-        cannot be derived again from what is shown.
-        """
-        derived = self._notes.derived
-        if kind not in derived:
-            derived[kind] = kind()
-        return cast("Derived", derived[kind])
+    def index(self, kind: type[_Index]) -> _Index:
+        """What a policy derives from the messages that calls have seen, kept for speed."""
+        index, upto = self._notes.indexes.get(kind) or (kind(), 0)
+        for at in range(upto, self.fresh.start):
+            index.add(self, at)
+        self._notes.indexes[kind] = index, self.fresh.start
+        return cast("_Index", index)
 
     # ---- asking --------------------------------------------------------------------
 
@@ -458,7 +381,7 @@ class PendingEdits:
             return False  # a window that is handed back: its original is not here to refer to
         if _signed(now) != _signed(message) and (_signed(message) or self._in_open_loop(at)):
             return False
-        if _signed(now) != _signed(message) and at in self._transcript.tied:
+        if _signed(now) != _signed(message) and at in self.transcript.tied:
             return False  # another message needs them
         if _signed(now) and self._in_open_loop(at):
             return False
@@ -498,10 +421,6 @@ class PendingEdits:
             self._commit(Drop(entry.item.id, because, reason), (at,), self.size(entry.message))
         return bool(shown)
 
-    def insert(self, item: Item, because: Because, reason: str) -> None:
-        """Show `item` after all current messages."""
-        self.made.inserts.append(Insert(item, because, reason))
-
     def has_way_back(self, proposal: Proposal) -> bool:
         """Whether what a proposal hides can be had again; it is no matter where settings ask it."""
         if self._rules.reruns is None or proposal.must or proposal.because in _KEEPING:
@@ -531,7 +450,7 @@ class PendingEdits:
             if entry is None:
                 continue
             caller = self.caller(at)
-            others = [*([] if caller is None else [caller]), *self._transcript.tied.get(at, ())]
+            others = [*([] if caller is None else [caller]), *self.transcript.tied.get(at, ())]
             torn = any(
                 other not in inside and self.entry(other) is not None for other in others
             ) or any(result not in inside for result in self.results(at))
@@ -545,7 +464,7 @@ class PendingEdits:
 
     def _in_open_loop(self, at: int) -> bool:
         """Whether no user has spoken since: signed thinking must come back unchanged there."""
-        return at > self._transcript.last_user
+        return at > self.transcript.last_user
 
     def _commit(self, edit: Edit, places: Sequence[int], less: int) -> None:
         """Make an edit that makes the window `less` tokens shorter."""
@@ -562,6 +481,18 @@ class PendingEdits:
     def _note_names(self, at: int, entry: Entry | None) -> None:
         if self._rules.uses_names:
             self.made.names[at] = ShownNames(entry.message if entry else None)
+
+
+class _LastResults:
+    """Where the last result of each call stands."""
+
+    def __init__(self) -> None:
+        self.places: dict[tuple[str, str], int] = {}
+
+    def add(self, pending: PendingEdits, at: int) -> None:
+        """Take in the next message, where it is a result."""
+        if (call := pending.call(at)) is not None:
+            self.places[call.name, call.canonical_arguments] = at
 
 
 def _is_placeholder(text: str) -> bool:

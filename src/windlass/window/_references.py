@@ -10,18 +10,12 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_SHORT: Final = (
+REFERENCE: Final = re.compile(
     r"\[(?P<rows>rows )?(?P<first>\d{1,9})-(?P<last>\d{1,9})"
     r"(?: as (?P<low>\d{1,18})-(?P<high>\d{1,18}))? of"
     r" (?P<ref>result_\w++)(?: (?P<path>(?:\[\d{1,9}\]|[^\s,\[\]]){1,200}+))?"
     r"(?:, [^\n\]]{0,300})?\]"
 )
-_LONG: Final = (
-    r"\[\d{1,9} lines: lines (?P<first_>\d{1,9})-(?P<last_>\d{1,9}) of .{0,300}, "
-    r"(?P<ref_>result_\w++)(?:, numbered (?P<low_>\d{1,18})-(?P<high_>\d{1,18}))?\]"
-)
-"""As records of earlier versions have it."""
-REFERENCE: Final = re.compile(f"{_SHORT}|{_LONG}")
 """A line that stands for lines of another message: the first, the last, which.
 
 What stands for the call has a bound: a text full of beginnings would be read anew from each.
@@ -109,19 +103,14 @@ def references_in(text: str) -> list[Reference]:
 
 
 def _read(match: re.Match[str]) -> Reference:
-    groups = match.groupdict()
-    first, last, ref, low, high = (
-        groups[name] or groups[f"{name}_"] for name in ("first", "last", "ref", "low", "high")
-    )
+    rows, first, last, low, high, ref, path = match.groups()
     numbered = (int(low), int(high)) if low else None
-    return Reference(
-        ref, int(first), int(last), groups["path"] or "", numbered, bool(groups["rows"])
-    )
+    return Reference(ref, int(first), int(last), path or "", numbered, bool(rows))
 
 
 def may_refer(text: str) -> bool:
     """Whether a text may hold references: asked first, for the expressions take longer."""
-    return ", result_" in text or " of result_" in text
+    return " of result_" in text or ", result_" in text
 
 
 def referred_to(text: str) -> set[str]:

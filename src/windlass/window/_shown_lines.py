@@ -22,18 +22,19 @@ from windlass.window._pending import PendingEdits
 from windlass.window._references import read_reference
 from windlass.window.encode import in_rows, is_encoded
 from windlass.window.encode.command_output import clean
-from windlass.window.encode.gutters import widened
+from windlass.window.encode.gutters import (
+    NUMBER,
+    bare_lines,
+    counted,
+    moved,
+    number_of,
+    shift_between,
+    widened,
+)
 from windlass.window.encode.legend import legend_of
 from windlass.window.entries import Entry
 from windlass.window.kinds import arguments_of
 
-_NUMBER: Final = re.compile(r"( *+)(\d{1,18}+)(?=[→\t:|])")
-_ENDS: Final = re.compile(r"\n(?: *+\d++[→\t:|])?+")
-"""The end of a line, with the number before the next one."""
-_NUMBERED: Final = re.compile(r"\n *+\d++[→\t:|]")
-_HEAD: Final = 1_000
-"""Characters in which a text that numbers its lines begins to: to look for numbers at the end of
-every line takes six times as long as to split it."""
 RUN: Final = 2
 """Lines that a run has at least, and that it is found by."""
 _PLACES: Final = 4
@@ -91,7 +92,6 @@ class LineIndex:
     """The lines that tool results show, and texts in the arguments of calls."""
 
     def __init__(self) -> None:
-        self._upto = 0
         self._shown: list[ShownText] = []
         self._runs: dict[int, int] = {}
         """Where some lines were shown last: the text times `_LINES`, and the first line."""
@@ -100,12 +100,6 @@ class LineIndex:
         self._texts: dict[str, list[ShownText]] = {}
         self._cut: dict[str, ShownText] = {}
         """Results that are shown cut, by what they were."""
-
-    def grow(self, pending: PendingEdits) -> None:
-        """Take in what was sent since."""
-        for at in range(self._upto, pending.fresh.start):
-            self.add(pending, at)
-        self._upto = pending.fresh.start
 
     def add(self, pending: PendingEdits, at: int) -> None:
         """Take in the message at this position as it is shown: a result, or the texts of calls."""
@@ -253,7 +247,7 @@ class _New:
 
     def __init__(self, text: str) -> None:
         self.lines = text.split("\n")
-        self._number = next(filter(None, map(_NUMBER.match, self.lines[:_FIRST])), None)
+        self._number = next(filter(None, map(NUMBER.match, self.lines[:_FIRST])), None)
         """Before the first line that has one: it shows how those behind it are written."""
 
     def like(self, shown: str, at: int) -> int | _Counted | None:
@@ -386,49 +380,6 @@ def keys_of(text: str) -> Sequence[int]:
     """
     lines = bare_lines(text)
     return tuple(map(hash, pairwise(lines)))
-
-
-def bare_lines(text: str) -> list[str]:
-    """The lines of a text without the numbers before them, where it begins with such lines."""
-    if not _NUMBERED.search(f"\n{text[:_HEAD]}"):
-        return text.split("\n")
-    return _ENDS.split(f"\n{text}")[1:]
-
-
-def number_of(line: str) -> int | None:
-    """The number before a line; None: there is none."""
-    match = _NUMBER.match(line)
-    return int(match[2]) if match else None
-
-
-def moved(line: str, by: int) -> str:
-    """The line with the number before it raised; the line itself where there is none.
-
-    A number that is padded to a width keeps it.
-    """
-    match = _NUMBER.match(line)
-    if match is None:
-        return line
-    number = str(int(match[2]) + by)
-    return (number.rjust(match.end()) if match[1] else number) + line[match.end() :]
-
-
-def counted(line: str, number: int, like: str) -> str:
-    """The line with a number before it, written as before the line `like`."""
-    match = _NUMBER.match(like)
-    assert match is not None  # it has a number
-    written = str(number).rjust(match.end()) if match[1] else str(number)
-    return f"{written}{like[match.end()]}{line}"
-
-
-def shift_between(shown: str, line: str) -> int | None:
-    """By how much the number before `shown` is raised to make it `line`; None: nothing does."""
-    if shown == line:
-        return 0
-    before, now = number_of(shown), number_of(line)
-    if before is None or now is None or before == now or moved(shown, now - before) != line:
-        return None
-    return now - before
 
 
 def starts_of(entry: Entry, text: str) -> Sequence[int]:

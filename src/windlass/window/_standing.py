@@ -1,16 +1,19 @@
 """What stands for each message of a conversation, by the edits that calls were made with.
 
-It decides nothing: who decided an edit hands it over.
+Also what one call changes, and what is kept for later ones. It decides nothing: who decided an edit
+hands it over.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 from windlass.messages import Message
-from windlass.window._identifiers import IdentifierIndex
-from windlass.window.entries import Edit, Entry
+from windlass.window._identifiers import IdentifierIndex, ShownNames
+from windlass.window.entries import Edit, Entry, Want
 from windlass.wire.thinking import thinks
 
 
@@ -103,3 +106,51 @@ class TokenCount:
         """Count all that came, and what is `shown` of it, anew."""
         self._came_tokens = self._counted = 0
         self.saved = self.came() - sum(map(self._count, shown))
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the policies of a conversation keep for later calls, and the texts supplied to them.
+
+    `looks` are the positions that a policy wants to look at again, by call and by its name.
+    `supplied` are the texts that were wanted, by key. `indexes` are what policies work out of the
+    messages that calls have seen, and up to which position each has met them.
+    """
+
+    looks: dict[int, dict[str, list[int]]] = field(default_factory=dict)
+    supplied: dict[str, str] = field(default_factory=dict)
+    indexes: dict[type, tuple[Any, int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class CallEdits:
+    """What one call changes.
+
+    `entries` and `edits` are what it shows differently and why, by position; `names` the names
+    in what it shows anew or differently. `decided` are its edits in the order in which they were
+    made, and `saved` the tokens by which they make the window shorter. `looks` are (policy,
+    position, call) to look at again, `pins` what stays as it is until which call, `wants` the texts
+    that are asked for.
+    """
+
+    entries: dict[int, Entry | None] = field(default_factory=dict)
+    names: dict[int, ShownNames] = field(default_factory=dict)
+    edits: dict[int, Edit] = field(default_factory=dict)
+    decided: list[Edit] = field(default_factory=list)
+    looks: list[tuple[str, int, int]] = field(default_factory=list)
+    pins: dict[int, float] = field(default_factory=dict)
+    wants: list[Want] = field(default_factory=list)
+    saved: int = 0
+
+    def copy(self) -> CallEdits:
+        """A copy that can be changed independently."""
+        return CallEdits(
+            dict(self.entries),
+            dict(self.names),
+            dict(self.edits),
+            [*self.decided],
+            [*self.looks],
+            dict(self.pins),
+            [*self.wants],
+            self.saved,
+        )

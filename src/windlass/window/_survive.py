@@ -19,6 +19,7 @@ from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.digests import digest, error_lines
 from windlass.window.entries import Entry, Want
 from windlass.window.failures import has_failed, with_failure
+from windlass.window.kinds import arguments_of
 from windlass.window.names import names_said
 
 ARGUMENT_CHARS: Final = 60
@@ -27,6 +28,8 @@ OUTCOME_CHARS: Final = 140
 """Characters that the outcome keeps there."""
 ALSO: Final = "Also named: "
 """Stands before the names that only the messages held that a text stands for."""
+_TOLD_CHARS: Final = 40
+"""Characters of an argument that names a result beside its tool."""
 _TITLES: Final = ("title", "name", "id", "path", "url", "key")
 _TOLD_ITEMS: Final = 3
 _SENTENCE: Final = re.compile(r"[.!?…][\"')\]]*(?=\s)|\n")
@@ -119,7 +122,7 @@ def first_sentence(text: str, chars: int) -> str:
 
 def turn_number(pending: PendingEdits, at: int) -> int:
     """The turn of a message: as recorded, else the number of the call before it."""
-    return max(1, pending.item(at).turn or pending.turn_of(at))
+    return max(1, pending.item(at).turn or pending.transcript.births[at])
 
 
 def call_text(call: ToolCall) -> str:
@@ -132,6 +135,19 @@ def call_text(call: ToolCall) -> str:
         return f"{call.name}({_short(next(iter(arguments.values())))})"
     text = ", ".join(f"{name}={_short(value)}" for name, value in arguments.items())
     return f"{call.name}({flat(text, 3 * ARGUMENT_CHARS)})"
+
+
+def told(pending: PendingEdits, at: int) -> str:
+    """A result or a call in a few words: its tool, and how the first argument begins."""
+    call, message = pending.call(at), pending.original(at)
+    if call is None and message.tool_calls:
+        return f"your call of {message.tool_calls[0].name}"
+    name = message.name or (call.name if call else "a tool")
+    values = arguments_of(call) if call else {}
+    text = " ".join(str(next(iter(values.values()), "")).split())
+    if len(text) > _TOLD_CHARS:
+        text = f"{text[: _TOLD_CHARS - 1]}…"
+    return f"{name} {text.replace(']', ')')}".rstrip()
 
 
 def outcome(message: Message) -> str:

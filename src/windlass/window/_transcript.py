@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from windlass.messages import Message, ToolCall
 from windlass.window.entries import Item
 from windlass.wire.inner_calls import calls_made, calls_named
@@ -46,6 +48,11 @@ class Transcript:
         """The position of the first message that no call has seen."""
         return self._starts[-1]
 
+    @property
+    def asking(self) -> Sequence[int]:
+        """The positions of the first user message and of the newest, each once, in order."""
+        return sorted({self.first_user, self.last_user} - {-1})
+
     def born(self, turn: int) -> range:
         """The positions of what was said in a turn: after call `turn` and before the next."""
         if not 0 <= turn < len(self._starts):
@@ -59,11 +66,8 @@ class Transcript:
         first = next((at for at in born if at in self.call_of), born.stop)
         return range(first, born.stop)
 
-    def add(self, item: Item, message: Message, *, said: bool = True) -> int:
-        """Add a message, which comes as `message`; returns its position.
-
-        `said`: whether somebody said it here, so that a user message is the newest.
-        """
+    def add(self, item: Item, message: Message) -> int:
+        """Add a message, which comes as `message`; returns its position."""
         at = len(self.items)
         self.items.append(item)
         self.births.append(self.calls)
@@ -73,7 +77,7 @@ class Transcript:
             caller, call = self._open[message.tool_call_id]
             self.call_of[at], self.caller_of[at] = call, caller
             self.results_of.setdefault(caller, []).append(at)
-        elif message.role == "user" and said:
+        elif message.role == "user":
             self.last_user = at
             if self.first_user < 0:
                 self.first_user = at

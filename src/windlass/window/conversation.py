@@ -19,18 +19,16 @@ from windlass.messages import Message, Text
 from windlass.window._decision import Decision, Ledger
 from windlass.window._identifiers import ShownNames
 from windlass.window._pending import (
-    CallEdits,
     Moment,
-    Notes,
     PendingEdits,
     Proposal,
     WindowPolicy,
 )
 from windlass.window._references import is_marked
-from windlass.window._standing import Standing
+from windlass.window._standing import CallEdits, Notes, Standing
 from windlass.window._transcript import Transcript
 from windlass.window.blocks import NOTHING
-from windlass.window.entries import Edit, Entry, Insert, Item, Want, changed, targets
+from windlass.window.entries import Edit, Entry, Item, Want, changed, targets
 from windlass.window.originals import RECALL
 from windlass.window.planner import CallPlan, LastRequest, Planner, Planning, carry_out
 from windlass.window.window_rules import WindowRules
@@ -44,16 +42,14 @@ _ASKED_FOR: Final = frozenset({"arguments", "decay", "folding", "masking", "subt
 class Window:
     """What one call sees: the entries in order, and the edits decided for it.
 
-    `turn` is the number of the call. `edits` were decided at this call, in this order;
-    `inserts` were shown for the first time. `wants` are texts that would make it shorter.
-    `decision` says what became of edits that are not free (None: there were none, or no
-    planner).
+    `turn` is the number of the call. `edits` were decided at this call, in this order. `wants` are
+    texts that would make it shorter. `decision` says what became of edits that are not free (None:
+    there were none, or no planner).
     """
 
     turn: int
     entries: tuple[Entry, ...]
     edits: tuple[Edit, ...] = ()
-    inserts: tuple[Insert, ...] = ()
     wants: tuple[Want, ...] = ()
     decision: Decision | None = None
 
@@ -270,14 +266,12 @@ class Conversation:
         for at, entry in made.entries.items():
             entries[at] = entry
         shown = [entry for entry in entries if entry is not None]
-        shown += [insert.entry for insert in made.inserts]
         in_force = {id(edit) for edit in made.edits.values()}
         edits = [edit for edit in made.decided if id(edit) in in_force]
         return Window(
             plan.step.turn,
             tuple(shown),
             tuple(edits),
-            tuple(made.inserts),
             tuple(made.wants),
             plan.decision,
         )
@@ -301,7 +295,7 @@ class Conversation:
         for policy in self.policies:
             for proposal in _proposals(policy, step):
                 first = min(proposal.span)
-                if first < step.settled and not proposal.must:
+                if first < step.standing.settled and not proposal.must:
                     continue
                 if planning is not None:
                     planning.take(proposal)
@@ -335,10 +329,10 @@ class Conversation:
         now = {at for at, entry in step.made.entries.items() if entry is None}
         return sorted({*gone, *now}) if now else gone
 
-    def _add(self, entry: Entry, *, said: bool = True) -> None:
+    def _add(self, entry: Entry) -> None:
         """Add a message that is shown as `entry` says; the next call is planned anew."""
         message = entry.message
-        at = self.transcript.add(entry.item, message, said=said)
+        at = self.transcript.add(entry.item, message)
         self.standing.add(entry)
         call = self.transcript.call_of.get(at)
         asked_back = call is not None and call.name == RECALL.name  # it is not taken away again
@@ -370,10 +364,6 @@ class Conversation:
             notes.looks.setdefault(turn, {}).setdefault(policy, []).append(at)
         standing.names.put(made.names)
         standing.tokens.saved += made.saved
-        for one in made.inserts:
-            self._add(one.entry, said=False)
-            if self.rules.uses_names:
-                standing.names.put({len(self.items) - 1: ShownNames(one.item.message)})
         self.transcript.call_made()
 
 

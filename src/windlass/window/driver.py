@@ -8,7 +8,7 @@ reports that it was made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -170,19 +170,14 @@ class Driver:
             self.conversation.policies = policies
             self.conversation.recount()
 
-    def count_blocks(self, names: Mapping[str, str] | None = None) -> None:
-        """Plan the next call with the blocks of the last request.
-
-        `names` are the occurrences that blocks stand on, where the conversation calls them
-        otherwise.
-        """
+    def count_blocks(self) -> None:
+        """Plan the next call with the blocks of the last request."""
         conversation, tokens = self.conversation, dict[int, int]()
         for at, entry in enumerate(
             conversation.entries[: conversation.sent] if self.attached else ()
         ):
             if entry is not None:
-                ident = entry.item.id
-                block = self.attached.get(names.get(ident, ident) if names else ident)
+                block = self.attached.get(entry.item.id)
                 if block is not None and block.stands_on(entry.message):
                     tokens[at] = block.tokens + block.lasting_tokens
         conversation.block_tokens = BlockTokens.of(tokens, conversation.sent) if tokens else NOTHING

@@ -27,7 +27,6 @@ Because: TypeAlias = Literal[
     "retry",
     "expire",
     "prune",
-    "expand",
     "repair",
     "strip",
 ]
@@ -111,20 +110,6 @@ class Drop:
     id: str
     because: Because
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """Show `item`, which nobody said at this place, after what there was by then."""
-
-    item: Item
-    because: Because
-    reason: str
-
-    @property
-    def entry(self) -> Entry:
-        """How it is shown."""
-        return Entry(self.item, self.item.message, self.reason, self.because)
 
 
 Edit: TypeAlias = Replace | Fold | Drop

@@ -68,7 +68,7 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class FileAccess:
     """What a call read (these lines of a file) and wrote (a path).
 
     `whole`: what was there before the write is gone, all of it.
@@ -79,7 +79,7 @@ class Touched:
     whole: bool = False
 
 
-NOTHING: Final = Touched()
+NOTHING: Final = FileAccess()
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ def _texts_of(call: ToolCall) -> Iterator[str]:
 
 
 @lru_cache(maxsize=256)
-def touched(call: ToolCall | None, facts: Facts | None = None) -> Touched:
+def file_access(call: ToolCall | None, facts: Facts | None = None) -> FileAccess:
     """What the call read and wrote, where that is declared or known; else `NOTHING`."""
     if call is None:
         return NOTHING
@@ -251,7 +251,7 @@ def touched(call: ToolCall | None, facts: Facts | None = None) -> Touched:
     shell = _shell(call, tool)
     if shell is not None:
         reads = shell.reads and Lines(shell.reads, shell.first, shell.last or END)
-        return Touched(reads or None, shell.writes or None, shell.whole)
+        return FileAccess(reads or None, shell.writes or None, shell.whole)
     arguments = arguments_of(call)
     if facts is not None and (facts.reads or facts.writes):
         read_path = _text_of(arguments, (facts.reads or "",))
@@ -265,7 +265,7 @@ def touched(call: ToolCall | None, facts: Facts | None = None) -> Touched:
         read_path, written_path = _text_of(arguments, tool.reads), _text_of(arguments, tool.writes)
         whole = bool(written_path) and (tool.whole or arguments.get("command") == "create")
     read = _lines(read_path, arguments) if read_path else None
-    return Touched(read, written_path or None, whole)
+    return FileAccess(read, written_path or None, whole)
 
 
 @lru_cache(maxsize=256)

@@ -1,8 +1,8 @@
 """All options of windows, and how they are made from what a user wrote.
 
-`Policy` has them all. Those that one policy alone reads are an object beside it in `policies`, in a
-field of its name; users write all options in one level, by name. `profiles` has other sets of
-values, and `steps` makes the policies. This module checks values and merges settings.
+`Policy` has them all, in six groups. Those that only mean something together are an object, beside
+the policy that reads it. `profiles` has other sets of values, and `steps` makes the policies. This
+module checks values and merges settings.
 """
 
 from __future__ import annotations
@@ -10,19 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from types import MappingProxyType, NoneType, UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     Final,
     Literal,
-    TypeAlias,
-    TypedDict,
-    TypeVar,
     Union,
-    Unpack,
     get_args,
     get_origin,
     get_type_hints,
@@ -31,12 +28,8 @@ from typing import (
 from windlass.errors import UsageError, did_you_mean
 from windlass.window.policies.compress import CompressOptions
 from windlass.window.policies.cuts import Cut
-from windlass.window.policies.digest import DigestOptions
 from windlass.window.policies.free_moments import FreeMomentsOptions
-from windlass.window.policies.images import ImagesOptions
-from windlass.window.policies.loops import LoopsOptions
 from windlass.window.policies.rare.decay import DecayOptions
-from windlass.window.policies.reasoning import ReasoningOptions
 from windlass.window.policies.server_clear import ServerClearOptions
 from windlass.window.policies.shared import (
     ERROR_CHARS,
@@ -49,54 +42,8 @@ from windlass.window.policies.shared import (
 from windlass.window.profiles import PROFILES, Commit, Profile
 from windlass.window.thoughts import Thinking
 
-T = TypeVar("T")
-Block: TypeAlias = T | Mapping[str, Any] | bool | None
-"""What a user may write for a group of options: the object, its keys, or true or false."""
 
-
-class PolicyOptions(TypedDict, total=False):
-    """The options as a user writes them, for type checkers; `Policy` explains them."""
-
-    enabled: bool
-    commit: Commit
-    thinking: Thinking
-    guard: float | None
-    server_clear: Block[ServerClearOptions]
-    max_input_tokens: int | None
-    free_moments: Block[FreeMomentsOptions]
-    repeats: bool
-    supersede_writes: bool
-    cuts: Cut | None
-    compress: Block[CompressOptions]
-    compress_loops: bool
-    decay: Block[DecayOptions]
-    fold_subtasks: bool
-    shorten_arguments: bool
-    expand: bool
-    lossless: int | None
-    loop_history_limit: int
-    attempt_chars: int
-    see_results: int | None
-    see_reads: int
-    digest_above_chars: int
-    share_records: float
-    most_records: int
-    share_text: float
-    most_text: int
-    mask_observations_after: int | None
-    reasoning_max_chars: int | None
-    preserve_reasoning: bool
-    window: int
-    min_masked_chars: int
-    preserve_errors: bool
-    error_chars: int
-    fold_after: int | None
-    images_after: int | None
-    keep_recent_images: int
-    keep_recent_turns: int
-
-
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class Policy:
     """All options of a window. Options that are not given come from the profile.
 
@@ -105,42 +52,31 @@ class Policy:
     docs/reference/options.md says what each option means.
     """
 
-    profile: Profile = "default"
+    # In general.
+
+    profile: Profile = field(default="default", kw_only=False)
     """The profile for all options that are not set."""
     enabled: bool = True
     """Whether anything is shortened; false sends everything that was said."""
-    commit: Commit = "priced"
-    """When edits are made: at_once, or priced: once they lower the bill.
 
-    The bill is counted at the cache prices of the model.
+    # What is new.
+
+    cuts: Cut | None = "mild"
+    """Cuts long results to what is surprising or was asked for: mild or firm.
+
+    It applies before they are first sent. Each kind of result has its own sizes, and what is alike
+    is counted. Files that were read stay whole.
     """
-    thinking: Thinking = "keep"
-    """What happens to signed thinking that a model binds to everything before it.
+    compress: CompressOptions | None = field(default=CompressOptions())
+    """Cuts large results before they are first sent, whatever their kind.
 
-    keep: what was sent is edited only if settings force it, or in a compaction. drop_block: it is
-        edited wherever that pays, and the provider is asked to drop the thinking behind it.
+    It also counts tests that passed and are alike.
     """
-    guard: Factor | None = None
-    """The most that the bill may reach, as a multiple of sending everything.
+    lossless: Count | None = 400
+    """Characters from which on results are written more briefly without loss (as tables).
 
-    It applies at every call, assuming that the largest result that an edit hides is fetched again.
-    1.01, for example, gives up some of the saving.
-    """
-    server_clear: ServerClearOptions | None = None
-    """Asks the provider to clear old tool uses before its model reads a call.
-
-    What Windlass sends stays the same, and thinking that is bound to it stays valid.
-    """
-    max_input_tokens: Count | None = None
-    """Tokens of a call above which the oldest turns are left out.
-
-    The key `max_input_tokens` of a phase also sets it. It applies even if `enabled` is false.
-    """
-    free_moments: FreeMomentsOptions | None = field(default=FreeMomentsOptions())
-    """Puts one message in the place of the earlier conversation where that is free or has paid.
-
-    It holds what users said, the state of the plan, conclusions, a log of calls, the pieces that
-    are likely to be needed, and names of the rest; the newest calls stay as they are.
+    JSON becomes a table; files, diffs and command output never do. The first table explains how to
+    read it; a later one near it begins only with `[JSON without quotes]`.
     """
     repeats: bool = True
     """Whether a repeated result refers to the one still in view.
@@ -155,46 +91,16 @@ class Policy:
     Once a later call has written the whole file, a line replaces each long text in the arguments of
     the older call.
     """
-    cuts: Cut | None = "mild"
-    """Cuts long results to what is surprising or was asked for: mild or firm.
-
-    It applies before they are first sent. Each kind of result has its own sizes, and what is alike
-    is counted. Files that were read stay whole.
-    """
-    compress: CompressOptions | None = field(default=CompressOptions())
-    """Cuts large results before they are first sent, whatever their kind.
-
-    It also counts tests that passed and are alike.
-    """
     compress_loops: bool = True
     """Whether a new attempt sees only the output and the refusal of earlier ones."""
-    decay: DecayOptions | None = None
-    """Lets the history decay in zones: full, folded, summary."""
-    fold_subtasks: bool = False
-    """Whether a finished sub-task is folded to its conclusion."""
-    shorten_arguments: bool = False
-    """Whether long arguments of old tool calls are shortened, value by value.
+    loop_history_limit: Count = 3
+    """How many earlier attempts a new one sees, the last of them whole."""
+    attempt_chars: Count = 500
+    """Characters that an attempt keeps, except the last one.
 
-    Calls from more than `window` turns ago are old.
+    The line with its reference counts. If a newer refusal gives the same reason, only that one
+    keeps it.
     """
-    expand: bool = False
-    """Whether an original comes back by itself when its identifiers are named."""
-
-    lossless: Count | None = 400
-    """Characters from which on results are written more briefly without loss (as tables).
-
-    JSON becomes a table; files, diffs and command output never do. The first table explains how to
-    read it; a later one near it begins only with `[JSON without quotes]`.
-    """
-    loops: LoopsOptions = field(default=LoopsOptions())
-    digest: DigestOptions = field(default=DigestOptions())
-    mask_observations_after: Count | None = None
-    """Turns that see a whole tool result before it becomes one line."""
-    reasoning: ReasoningOptions = field(default=ReasoningOptions())
-    window: Count = 1
-    """Turns for which the model's own words stay whole, whatever their length."""
-    min_masked_chars: Count = 200
-    """Results of fewer characters are never masked."""
     preserve_errors: bool = True
     """Whether a failed result keeps its error lines when it is shortened."""
     error_chars: Count = ERROR_CHARS
@@ -203,28 +109,113 @@ class Policy:
     A failed result keeps its lines with *error*, *exception*, *failed* or *traceback* within this
     limit, and says how many did not fit.
     """
+
+    # What ages.
+
+    see_results: Count | None = 1
+    """Turns that see a tool result whole before it becomes a digest.
+
+    One with more identifiers than a digest has room for is seen by some more.
+    A digest has the identifiers of the result, its error lines and a reference.
+    """
+    see_reads: Count = 20
+    """The same for files that were read, and for diffs, because edits quote whole lines of them.
+
+    It does not apply to the output of an edit, because the call itself says what it changed.
+    """
+    most_text: Count = 1_200
+    """The most characters a digest of text keeps, plus one for every fifty of the text."""
+    free_moments: FreeMomentsOptions | None = field(default=FreeMomentsOptions())
+    """Puts one message in the place of the earlier conversation where that is free or has paid.
+
+    It holds what users said, the state of the plan, conclusions, a log of calls, the pieces that
+    are likely to be needed, and names of the rest; the newest calls stay as they are.
+    """
+    window: Count = 1
+    """Turns for which the model's own words stay whole, whatever their length."""
+    reasoning_max_chars: Count | None = 2_000
+    """Characters that the model's own words keep when they are old.
+
+    Words from more than `window` turns ago are old.
+    """
+    preserve_reasoning: bool = True
+    """Whether the model's words without tool calls are kept when they get old.
+
+    Otherwise they keep `min_masked_chars`.
+    """
+    mask_observations_after: Count | None = None
+    """Turns that see a whole tool result before it becomes one line."""
+    min_masked_chars: Count = 200
+    """Results of fewer characters are never masked."""
     fold_after: Count | None = None
     """Turns after which a tool call and its result become one line."""
-    images: ImagesOptions = field(default=ImagesOptions())
+    fold_subtasks: bool = False
+    """Whether a finished sub-task is folded to its conclusion."""
+    shorten_arguments: bool = False
+    """Whether long arguments of old tool calls are shortened, value by value.
+
+    Calls from more than `window` turns ago are old.
+    """
+    decay: DecayOptions | None = None
+    """Lets the history decay in zones: full, folded, summary."""
+
+    # Limits.
+
     keep_recent_turns: CountOrZero = 0
     """How many of the newest turns are kept, over all phases; 0 keeps all.
 
     It holds also where `enabled` is false.
     """
+    max_input_tokens: Count | None = None
+    """Tokens of a call above which the oldest turns are left out.
 
-    def __init__(self, profile: Profile = "default", **given: Unpack[PolicyOptions]) -> None:
-        """Take what is given, and the rest from the profile.
+    The key `max_input_tokens` of a phase also sets it. It applies even if `enabled` is false.
+    """
 
-        Raises UsageError, in one sentence with the known names.
-        """
-        values = _filled({"profile": profile, **given})
-        for each in fields(self):
-            group = groups_of(Policy).get(each.name)
-            if group is None:
-                value = values[each.name]
-            else:
-                value = group(**{name: values[name] for name in options_of(group)})
-            object.__setattr__(self, each.name, value)
+    # Pictures.
+
+    images_after: Count | None = 2
+    """Turns that see a picture before it becomes a line of text."""
+    keep_recent_images: CountOrZero = 0
+    """How many of the newest pictures are kept, over all phases; 0 keeps all.
+
+    The others are removed at once, whatever their age. It applies even if `enabled` is false.
+    """
+
+    # The bill.
+
+    commit: Commit = "priced"
+    """When edits are made: at_once, or priced: once they lower the bill.
+
+    The bill is counted at the cache prices of the model.
+    """
+    guard: Factor | None = None
+    """The most that the bill may reach, as a multiple of sending everything.
+
+    It applies at every call, assuming that the largest result that an edit hides is fetched again.
+    1.01, for example, gives up some of the saving.
+    """
+    thinking: Thinking = "keep"
+    """What happens to signed thinking that a model binds to everything before it.
+
+    keep: what was sent is edited only if settings force it, or in a compaction. drop_block: it is
+        edited wherever that pays, and the provider is asked to drop the thinking behind it.
+    """
+    server_clear: ServerClearOptions | None = None
+    """Asks the provider to clear old tool uses before its model reads a call.
+
+    What Windlass sends stays the same, and thinking that is bound to it stays valid.
+    """
+
+    if not TYPE_CHECKING:  # who checks types has every field of the class
+
+        def __init__(self, profile: Profile = "default", **given: Any) -> None:
+            """Take what is given, and the rest from the profile.
+
+            Raises UsageError, in one sentence with the known names.
+            """
+            for name, value in _filled({"profile": profile, **given}).items():
+                object.__setattr__(self, name, value)
 
     @classmethod
     def of(cls, value: str | Mapping[str, Any] | Policy | None) -> Policy:
@@ -249,15 +240,14 @@ class Policy:
                 )
 
     def settings(self) -> dict[str, Any]:
-        """Every option with its value, as plain data on one level, as a user writes it."""
-        values: dict[str, Any] = {}
-        for name, value in plain(self).items():
-            values |= value if name in groups_of(Policy) else {name: value}
+        """Every option with its value, as plain data, as a user writes it."""
+        values: dict[str, Any] = plain(self)
         return values
 
-    def with_options(self, **given: Unpack[PolicyOptions]) -> Policy:
-        """A copy of the policy with these options changed."""
-        return Policy.of({**self.settings(), **given})
+    @property
+    def kept_error_chars(self) -> int:
+        """Characters of error lines that a shortened result keeps; 0: none."""
+        return self.error_chars if self.preserve_errors else 0
 
     def at_birth(self) -> Policy:
         """The variant of the policy that only shortens what no call has seen yet.
@@ -265,7 +255,8 @@ class Policy:
         What was shown once stays as it was: a hook sees each result before its model does, and
         never again.
         """
-        return self.with_options(
+        return replace(
+            self,
             server_clear=None,
             max_input_tokens=None,
             free_moments=None,
@@ -274,7 +265,6 @@ class Policy:
             decay=None,
             fold_subtasks=False,
             shorten_arguments=False,
-            expand=False,
             see_results=None,
             mask_observations_after=None,
             reasoning_max_chars=None,
@@ -330,24 +320,10 @@ class Option:
 
 
 @cache  # reading annotations takes a millisecond, and each phase of each run asks
-def groups_of(block: type) -> Mapping[str, Any]:
-    """The fields of an object of options that only group others, which users write beside its own.
-
-    They are those that are always an object.
-    """
-    return {name: hint for name, hint in get_type_hints(block).items() if is_dataclass(hint)}
-
-
-@cache
 def options_of(block: type) -> Mapping[str, Option]:
     """The options of `Policy` or of one of its blocks, by name."""
-    hints, groups = get_type_hints(block, include_extras=True), groups_of(block)
-    options: dict[str, Option] = {}
-    for each in fields(block):
-        if each.name in groups:
-            options |= options_of(groups[each.name])
-        else:
-            options[each.name] = _option(hints[each.name], each.default)
+    hints = get_type_hints(block, include_extras=True)
+    options = {each.name: _option(hints[each.name], each.default) for each in fields(block)}
     return MappingProxyType(options)
 
 
@@ -373,6 +349,17 @@ def _blocks(options: Mapping[str, Option]) -> tuple[type, ...]:
 
 BLOCKS: Final[tuple[type, ...]] = _blocks(OPTIONS)
 """The classes of the options that are objects of options."""
+
+
+_DIGESTS: Final = "how long digests are is fixed; write see_results for when they are made"
+GONE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("digest_above_chars", "most_records", "share_records", "share_text"), _DIGESTS
+    ),
+    "expand": "originals do not come back by themselves; give the model the tool recall",
+    "other_chars": "write max_result_tokens for kinds of results that have no option",
+}
+"""Options of earlier versions, and what to write instead."""
 
 
 def plain(value: Any) -> Any:
@@ -408,6 +395,8 @@ def _filled(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_names(given: Mapping[Any, Any], options: Mapping[str, Option], inside: str = "") -> None:
     for name in given:
+        if name in GONE:
+            raise UsageError(f"policy: there is no option {f'{inside}{name}'!r}: {GONE[name]}")
         if name not in options:
             raise UsageError(
                 f"policy: unknown option {f'{inside}{name}'!r}; {did_you_mean(str(name), options)}"

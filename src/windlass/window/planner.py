@@ -286,7 +286,8 @@ class Planning:
         offers = {
             offer.first: offer
             for offer in ledger.waiting
-            if offer.first >= pending.settled and offer.seen == _seen(pending, offer.proposal)
+            if offer.first >= pending.standing.settled
+            and offer.seen == _seen(pending, offer.proposal)
         }
         offers |= {
             at: offer

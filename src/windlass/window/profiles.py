@@ -70,7 +70,6 @@ RARE: Final = frozenset(
         "fold_subtasks",
         "shorten_arguments",
         "decay",
-        "expand",
         "server_clear",
         "compress.by_kind",
         "compress.search_results",
@@ -81,7 +80,6 @@ RARE: Final = frozenset(
         "compress.code_tail",
         "compress.code_chars",
         "compress.api_chars",
-        "compress.other_chars",
     }
 )
 """Options that no profile but `spec` turns on: lists show them only when asked for all."""

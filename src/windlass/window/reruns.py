@@ -11,21 +11,22 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from windlass.messages import ToolCall, ToolSpec
+from windlass.window.encode.gutters import number_of
 from windlass.window.kinds import (
     GETS,
     Kind,
     arguments_of,
     bare_name,
     command_of,
+    file_access,
     reads_only,
-    touched,
 )
 
 
@@ -92,7 +93,6 @@ _RANGES: Final = _set(
 """Parameters by which a tool gives a part of a file."""
 _WRAPPED: Final = re.compile(r"\s*[<{\[]")
 """How results begin that are more than the text of a file or the output of a program."""
-_GUTTER: Final = re.compile(r" *(\d{1,9})[→\t:|]")
 _NEAR: Final = 5
 Span: TypeAlias = tuple[int, int]
 """The first and the last of some lines, counted from 1."""
@@ -166,25 +166,6 @@ class Reruns:
         return not taken.isdisjoint(names) if names else bool(taken - arguments_of(call).keys())
 
 
-class AskedCalls:
-    """Where the last result of each call stands. `upto`: the first position that it has not met."""
-
-    def __init__(self) -> None:
-        self.upto = 0
-        self._places: dict[tuple[str, str], int] = {}
-
-    def grow(self, calls: Iterable[tuple[int, ToolCall | None]]) -> None:
-        """Take in what stands at the next positions: the call of a result (None: it is none)."""
-        for at, call in calls:
-            self.upto = at + 1
-            if call is not None:
-                self._places[call.name, call.canonical_arguments] = at
-
-    def place_of(self, call: ToolCall) -> int | None:
-        """The position of the last result of the same call."""
-        return self._places.get((call.name, call.canonical_arguments))
-
-
 def _annotations(spec: ToolSpec | None) -> Mapping[str, Any]:
     """What the list of tools says of a tool's effects, in MCP's words; empty: nothing."""
     if spec is None or spec.own is None or '"annotations"' not in spec.own.data:
@@ -245,22 +226,17 @@ def numbers_of(lines: Span, text: str, call: ToolCall) -> Span | None:
         places = range(lines[0] - 1, min(lines[1], len(shown)))
         ends = (places[:_NEAR], places[: -_NEAR - 1 : -1])
         numbers = [
-            next(filter(None, (_numbered(at, shown[at]) for at in end)), None) for end in ends
+            next(((at, no) for at in end if (no := number_of(shown[at])) is not None), None)
+            for end in ends
         ]
         match numbers:
             case [(int(low), int(first)), (int(high), int(last))] if last - first == high - low:
                 return first, last
     if _WRAPPED.match(text):
         return None
-    reads = None if command_of(call) else touched(call).reads
+    reads = None if command_of(call) else file_access(call).reads
     ahead_of = reads.first - 1 if reads else 0
     return lines[0] + ahead_of, lines[1] + ahead_of
-
-
-def _numbered(at: int, line: str) -> Span | None:
-    """The place of a line and the number that stands before it."""
-    match = _GUTTER.match(line)
-    return (at, int(match[1])) if match else None
 
 
 def lines_left_out(text: str, shown: str, starts: Sequence[int] | None) -> Span | None:

@@ -7,7 +7,6 @@ then what the whole window may hold. Each works on what those before it left.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from windlass.caching.prices import Prices
 from windlass.window._pending import WindowPolicy
@@ -24,7 +23,6 @@ from windlass.window.policies.loops import Loops
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.rare.arguments import Arguments
 from windlass.window.policies.rare.decay import Decay
-from windlass.window.policies.rare.expand import Expand
 from windlass.window.policies.rare.folding import Folding
 from windlass.window.policies.rare.masking import Masking
 from windlass.window.policies.rare.subtasks import Subtasks
@@ -68,21 +66,20 @@ def steps(
     if policy.enabled:
         policies += [*_at_birth(policy, window_tokens), *map(later, _later(policy))]
         policies += _asked_for(policy)
-    images = policy.images if policy.enabled else replace(policy.images, images_after=None)
-    if images.keep_recent_images:
-        policies.append(Images(options=images, where=where))
-    elif images.images_after is not None:
-        policies.append(later(Images(options=images, where=where)))
+    after, keep = policy.images_after if policy.enabled else None, policy.keep_recent_images
+    images = Images(images_after=after, keep_recent_images=keep, where=where)
+    if keep:
+        policies.append(images)
+    elif after is not None:
+        policies.append(later(images))
     if policy.keep_recent_turns:
         policies.append(Sliding(keep_recent_turns=policy.keep_recent_turns))
     if moments is not None and prices is not None:
         policies.append(FreeMoments(moments, prices, most, listed_window, policy.guard))
     if most is not None:
-        errors = _error_chars(policy)
+        errors = policy.kept_error_chars
         budget = TokenBudget(most, on_exceed, summary_tokens=summary_tokens, error_chars=errors)
         policies.append(budget)
-    if policy.enabled and policy.expand:
-        policies.append(Expand())
     return tuple(policies)
 
 
@@ -90,15 +87,15 @@ def _as_it_is(policy: WindowPolicy) -> WindowPolicy:
     return policy
 
 
-def _error_chars(policy: Policy) -> int:
-    return policy.error_chars if policy.preserve_errors else 0
-
-
 def _at_birth(policy: Policy, window_tokens: int) -> Iterator[WindowPolicy]:
     """What is asked about what is new."""
-    errors = _error_chars(policy)
+    errors = policy.kept_error_chars
     if policy.compress_loops:
-        yield Loops(options=policy.loops, error_chars=errors)
+        yield Loops(
+            loop_history_limit=policy.loop_history_limit,
+            attempt_chars=policy.attempt_chars,
+            error_chars=errors,
+        )
     if policy.lossless is not None:
         yield Lossless(lossless=policy.lossless)
     if policy.repeats:
@@ -114,17 +111,21 @@ def _later(policy: Policy) -> Iterator[WindowPolicy]:
     """What is asked about what calls have seen."""
     if policy.supersede_writes:
         yield Rewrites()
-    if policy.digest.see_results is not None:
-        yield Digest(options=policy.digest, error_chars=_error_chars(policy))
-    words = policy.reasoning
-    chars = words.reasoning_max_chars if words.preserve_reasoning else policy.min_masked_chars
+    if policy.see_results is not None:
+        yield Digest(
+            see_results=policy.see_results,
+            see_reads=policy.see_reads,
+            most_text=policy.most_text,
+            error_chars=policy.kept_error_chars,
+        )
+    chars = policy.reasoning_max_chars if policy.preserve_reasoning else policy.min_masked_chars
     if chars is not None:
         yield Reasoning(window=policy.window, reasoning_max_chars=chars)
 
 
 def _asked_for(policy: Policy) -> Iterator[WindowPolicy]:
     """What is off in every profile but `spec`."""
-    errors = _error_chars(policy)
+    errors = policy.kept_error_chars
     if policy.mask_observations_after is not None:
         yield Masking(
             mask_observations_after=policy.mask_observations_after,

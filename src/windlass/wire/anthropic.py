@@ -28,7 +28,7 @@ from windlass.wire.anthropic_controls import (
     takes_temperature,
     tool_choice,
 )
-from windlass.wire.base import Finish, Refused, Reply, Request, Usage
+from windlass.wire.base import Finish, Refused, Reply, Request
 from windlass.wire.calls import (
     ANSWERED,
     CALL,
@@ -38,7 +38,6 @@ from windlass.wire.calls import (
     arguments_object,
     arguments_text,
     closed_schema,
-    count,
     file_for,
     inside,
     is_foreign,
@@ -51,12 +50,12 @@ from windlass.wire.calls import (
     with_wire_ids,
     words,
 )
-from windlass.wire.editing import compactions, read_edits
+from windlass.wire.editing import read_edits
 from windlass.wire.inner_calls import is_paused, with_whole_pairs
 from windlass.wire.marks import mark_blocks
 from windlass.wire.thinking import claude_version
 from windlass.wire.tools import write_tools
-from windlass.wire.usage import searches_of, tier_of
+from windlass.wire.usage import usage_of_answer
 
 PROVIDER: Final = "anthropic"
 KEYS_BESIDE: Final = "with"
@@ -360,7 +359,7 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
         raise Refused(reason, "the answer is empty")
     return Reply(
         Message("assistant", tuple(parts), tuple(calls)),
-        _usage(answer.get("usage")),
+        usage_of_answer(answer.get("usage"), "input_tokens", "output_tokens"),
         _FINISH.get(reason, "tool_calls" if calls else "stop"),
         str(answer.get("model") or request.model),
         provider_edits=read_edits(answer),
@@ -371,31 +370,6 @@ def _refuse_error(answer: Mapping[str, Any]) -> None:
     refuse_error(answer, "type")
     if answer.get("type") == "error":
         raise Refused("error", "")
-
-
-def _usage(usage: Any) -> Usage:
-    """`input_tokens` leaves out cache reads and writes; Windlass's count includes both.
-
-    `cache_creation` splits what was written by its lifetime. What a compaction used is only in
-    `iterations`.
-    """
-    used = needed(usage, Mapping, "usage")
-    for key in ("input_tokens", "output_tokens"):
-        needed(used.get(key), int, f"usage.{key}")
-    cached = count(used, "cache_read_input_tokens")
-    kinds = inside(used, "cache_creation", dict)
-    long = count(kinds, "ephemeral_1h_input_tokens")
-    short = count(kinds, "ephemeral_5m_input_tokens")
-    written = max(count(used, "cache_creation_input_tokens"), short + long)
-    total = count(used, "input_tokens") + cached + written
-    whole = Usage(
-        *(total, count(used, "output_tokens"), cached, written, long),
-        searches=searches_of(used),
-        tier=tier_of(used),
-    )
-    for compaction in compactions(used):
-        whole = whole.plus(_usage(compaction))
-    return whole
 
 
 _OF_CONTEXT: Final = ("context_management", "input_transformations")

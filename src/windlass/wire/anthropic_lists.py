@@ -5,14 +5,12 @@ The bodies of requests and the answers to them are `anthropic`'s.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
-from windlass.text.pictures import picture
 from windlass.wire.anthropic import (
     KEY_OF_MESSAGE,
     KEYS_BESIDE,
@@ -30,6 +28,7 @@ from windlass.wire.calls import (
     CALL,
     arguments_text,
     opaque,
+    picture_of,
     wire_names,
     with_wire_ids,
 )
@@ -180,10 +179,7 @@ def _read_block(
 
 
 def _read_picture(source: Mapping[str, Any], data: str, where: str, mended: list[str]) -> Picture:
-    try:
-        shown = picture(base64.b64decode(data, validate=True))
-    except ValueError as error:
-        raise SequenceError(f"{where}: the data is no picture ({error})") from error
+    shown = picture_of(data, where, "data")
     if source.get("media_type") != shown.media_type:
         mended.append("a picture has the type of its data")
     return shown

@@ -201,15 +201,15 @@ class SequenceRules:
     `signed_calls`: a model's own calls go back with their signatures.
     """
 
-    first_user: bool
-    alternate: bool
-    results_together: bool
-    results_before_text: bool
-    unique_ids: bool
-    empty_text: bool
-    prefill: bool
-    text_results: bool
-    signed_calls: bool
+    first_user: bool = True
+    alternate: bool = True
+    results_together: bool = True
+    results_before_text: bool = True
+    unique_ids: bool = True
+    empty_text: bool = False
+    prefill: bool = False
+    text_results: bool = False
+    signed_calls: bool = True
     longest_id: int = 0
 
 
@@ -218,8 +218,6 @@ SEQUENCES: Final[Mapping[str, SequenceRules]] = MappingProxyType(
         "openai": SequenceRules(
             first_user=False,
             alternate=False,
-            results_together=True,
-            results_before_text=True,
             unique_ids=False,
             empty_text=True,
             prefill=True,
@@ -227,28 +225,8 @@ SEQUENCES: Final[Mapping[str, SequenceRules]] = MappingProxyType(
             signed_calls=False,
             longest_id=40,
         ),
-        "anthropic": SequenceRules(
-            first_user=True,
-            alternate=True,
-            results_together=True,
-            results_before_text=True,
-            unique_ids=True,
-            empty_text=False,
-            prefill=False,  # taken before 4.6 only
-            text_results=False,
-            signed_calls=True,
-        ),
-        "gemini": SequenceRules(
-            first_user=True,
-            alternate=True,
-            results_together=True,
-            results_before_text=True,
-            unique_ids=True,
-            empty_text=False,
-            prefill=False,
-            text_results=False,
-            signed_calls=True,
-        ),
+        "anthropic": SequenceRules(),  # a prefill is taken before 4.6 only
+        "gemini": SequenceRules(),
     }
 )
 """By wire format. `alternate` is what is written; the APIs themselves merge repeats."""

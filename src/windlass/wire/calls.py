@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
+from windlass.errors import SequenceError
 from windlass.messages import (
     Message,
     Opaque,
@@ -26,6 +27,7 @@ from windlass.messages import (
     clean_text,
 )
 from windlass.safety.foreign import parse_json
+from windlass.text.pictures import picture
 from windlass.wire.base import Refused, Request
 from windlass.wire.thinking import is_note
 
@@ -84,6 +86,16 @@ def wire_names(request: Request, form: str) -> dict[str, str]:
 def own_names(request: Request, form: str) -> dict[str, str]:
     """Map names in a form to the tools' own names, where the two differ."""
     return {wire: own for own, wire in wire_names(request, form).items() if wire != own}
+
+
+def ends_as_they_are(
+    messages: Sequence[Message],  # noqa: ARG001 - one signature for all formats
+    model: str,  # noqa: ARG001
+    *,
+    system_anywhere: bool = False,  # noqa: ARG001
+) -> list[str]:
+    """What a format repairs that lets a list begin and end with anybody: nothing."""
+    return []
 
 
 def _fitted(text: str, longest: int | None, unfit: re.Pattern[str] | None = _UNFIT) -> str:
@@ -345,6 +357,19 @@ def picture_base64(part: Picture, load: Callable[[str], bytes] | None) -> str:
             raise ValueError(f"picture {part.sha256[:16]} has no bytes and nothing to load them")
         data = load(part.sha256)
     return base64.b64encode(data).decode("ascii")
+
+
+def picture_address(part: Picture, load: Callable[[str], bytes] | None) -> str:
+    """The address of a picture: its own, or its bytes as a data URL. Raises as `picture_base64`."""
+    return part.url or f"data:{part.media_type};base64,{picture_base64(part, load)}"
+
+
+def picture_of(data: str, where: str, what: str) -> Picture:
+    """The picture whose bytes stand in base64. Raises SequenceError with both names for others."""
+    try:
+        return picture(base64.b64decode(data, validate=True))
+    except ValueError as error:
+        raise SequenceError(f"{where}: the {what} is no picture ({error})") from error
 
 
 _NAMED: Final = frozenset({"properties", "$defs", "definitions", "patternProperties"})

@@ -25,7 +25,6 @@ from windlass.wire.calls import (
     FileData,
     arguments_object,
     arguments_text,
-    count,
     file_for,
     inside,
     is_foreign,
@@ -40,7 +39,7 @@ from windlass.wire.calls import (
     words,
 )
 from windlass.wire.tools import write_tools
-from windlass.wire.usage import tier_of
+from windlass.wire.usage import usage_of_answer
 
 PROVIDER: Final = "gemini"
 WHOLE_PART: Final = "part"
@@ -440,14 +439,7 @@ _NONE: Final = {"promptTokenCount": 0}
 
 def _usage(usage: Any) -> Usage:
     """`promptTokenCount` includes the cached ones; thoughts are billed as output."""
-    used = needed(usage, Mapping, "usageMetadata")
-    needed(used.get("promptTokenCount"), int, "usageMetadata.promptTokenCount")
-    return Usage(
-        count(used, "promptTokenCount") + count(used, "toolUsePromptTokenCount"),
-        count(used, "candidatesTokenCount") + count(used, "thoughtsTokenCount"),
-        count(used, "cachedContentTokenCount"),
-        tier=tier_of(used),
-    )
+    return usage_of_answer(usage, "promptTokenCount", name="usageMetadata")
 
 
 class GeminiReader:

@@ -5,7 +5,6 @@ The bodies of requests and the answers to them are `gemini`'s.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -13,9 +12,8 @@ from typing import Any, Final
 
 from windlass.errors import SequenceError
 from windlass.messages import Message, Part, Text
-from windlass.text.pictures import picture
 from windlass.wire.base import Request
-from windlass.wire.calls import opaque, wire_names, with_wire_ids
+from windlass.wire.calls import opaque, picture_of, wire_names, with_wire_ids
 from windlass.wire.forms import ListReading
 from windlass.wire.gemini import (
     KEYS_BESIDE,
@@ -172,11 +170,11 @@ def _read_said(part: dict[str, Any], where: str) -> list[Part]:
             "image/"
         ):
             try:
-                shown = picture(base64.b64decode(data.translate(_STANDARD), validate=True))
-            except ValueError as error:
+                shown = picture_of(data.translate(_STANDARD), where, "data")
+            except SequenceError:
                 if kind in ("image/heic", "image/heif"):
                     return [opaque(PROVIDER, WHOLE_PART, part)]
-                raise SequenceError(f"{where}: the data is no picture ({error})") from error
+                raise
             held = part["inlineData"]
             plain = part.keys() == {"inlineData"} and held.keys() == {"mimeType", "data"}
             return (

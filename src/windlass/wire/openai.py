@@ -8,8 +8,6 @@ text), empty lists, a null content with nothing else beside it (empty text).
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -26,8 +24,7 @@ from windlass.messages import (
     Text,
     ToolCall,
 )
-from windlass.text.pictures import picture
-from windlass.wire.calls import file_for, opaque, picture_base64
+from windlass.wire.calls import file_for, opaque, picture_address, picture_of
 
 _PROVIDER: Final = "openai"
 _PART: Final = "part:"
@@ -121,12 +118,7 @@ def _picture(url: str, detail: str, where: str) -> Picture:
         raise SequenceError(f"{where}: the picture's url is empty")
     if not url.startswith("data:"):
         return Picture("", "", url=url, detail=detail)
-    _, _, encoded = url.partition(",")
-    try:
-        read = picture(base64.b64decode(encoded, validate=True))
-    except (ValueError, binascii.Error) as error:
-        raise SequenceError(f"{where}: the data URL is no picture ({error})") from error
-    return replace(read, detail=detail)
+    return replace(picture_of(url.partition(",")[2], where, "data URL"), detail=detail)
 
 
 def _calls(calls: Any, where: str) -> tuple[tuple[ToolCall, ...], list[Opaque]]:
@@ -217,10 +209,7 @@ def _merged(base: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, An
 
 def _url(part: Picture, load: Callable[[str], bytes] | None) -> dict[str, str]:
     detail = {"detail": part.detail} if part.detail else {}
-    if part.url:
-        return {"url": part.url, **detail}
-    url = f"data:{part.media_type};base64,{picture_base64(part, load)}"
-    return {"url": url, **detail}
+    return {"url": picture_address(part, load), **detail}
 
 
 def check_sequence(messages: Iterable[Message], tools: Collection[str] | None = None) -> None:

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, ToolCall, tool
-from windlass.wire.base import Finish, Refused, Reply, Request, Usage
+from windlass.wire.base import Finish, Refused, Reply, Request
 from windlass.wire.calls import (
     closed_schema,
-    count,
+    ends_as_they_are,
     images_of,
     inside,
     needed,
@@ -33,7 +33,7 @@ from windlass.wire.calls import (
 from windlass.wire.marks import mark_keys, marked
 from windlass.wire.openai import from_openai, to_openai
 from windlass.wire.tools import write_tools
-from windlass.wire.usage import tier_of
+from windlass.wire.usage import tier_of, usage_of_answer
 
 _PROVIDER: Final = "openai"
 THINKS_ALOUD: Final = re.compile(r"deepseek-v(?:[4-9]|\d\d)")
@@ -82,14 +82,7 @@ def body(request: Request, *, stream: bool = False, system_anywhere: bool = True
     return payload
 
 
-def repaired_ends(
-    messages: Sequence[Message],  # noqa: ARG001 - one signature for all formats
-    model: str,  # noqa: ARG001
-    *,
-    system_anywhere: bool = False,  # noqa: ARG001
-) -> list[str]:
-    """Nothing: a list may begin and end with anybody."""
-    return []
+repaired_ends = ends_as_they_are
 
 
 def _with_reasoning(chat: dict[str, Any], model: str) -> dict[str, Any]:
@@ -236,9 +229,10 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
         usual = "refusal"
     if reason not in _HARMLESS and not (message.parts or message.tool_calls):
         raise Refused(str(reason), "the answer is empty")
+    usage = usage_of_answer(answer.get("usage"), "prompt_tokens", "completion_tokens")
     return Reply(
         message,
-        replace(_usage(answer.get("usage")), tier=tier_of(answer)),
+        replace(usage, tier=tier_of(answer)),
         _FINISH.get(reason, usual),
         str(answer.get("model") or request.model),
     )
@@ -255,19 +249,6 @@ def _refuses(chat: Mapping[str, Any]) -> bool:
 
 def _refuse_error(answer: Any) -> None:
     refuse_error(answer, "type", "code")
-
-
-def _usage(usage: Any) -> Usage:
-    used = needed(usage, Mapping, "usage")
-    for key in ("prompt_tokens", "completion_tokens"):
-        needed(used.get(key), int, f"usage.{key}")
-    details = inside(used, "prompt_tokens_details", dict)
-    return Usage(
-        count(used, "prompt_tokens"),
-        count(used, "completion_tokens"),
-        count(details, "cached_tokens"),
-        count(details, "cache_write_tokens"),
-    )
 
 
 class ChatReader:

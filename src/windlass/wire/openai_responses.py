@@ -7,7 +7,6 @@ keep their place. The items of one response are one message of the assistant.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,14 +14,15 @@ from typing import Any, Final
 
 from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
-from windlass.text.pictures import picture
 from windlass.wire.base import Request
 from windlass.wire.calls import (
     CALL,
     FileData,
+    ends_as_they_are,
     file_for,
     opaque,
-    picture_base64,
+    picture_address,
+    picture_of,
     pictures_in_words,
     wire_names,
     with_wire_ids,
@@ -99,14 +99,7 @@ def _defined(request: Request) -> list[ToolSpec]:
     return [spec for spec in request.tools if spec.own is not None or spec.name not in names]
 
 
-def repaired_ends(
-    messages: Sequence[Message],  # noqa: ARG001 - one signature for all formats
-    model: str,  # noqa: ARG001
-    *,
-    system_anywhere: bool = False,  # noqa: ARG001
-) -> list[str]:
-    """Nothing: a list may begin and end with anybody."""
-    return []
+repaired_ends = ends_as_they_are
 
 
 def write(messages: Sequence[Message], caller: Message | None = None) -> list[dict[str, Any]]:
@@ -257,7 +250,7 @@ def _output(message: Message, request: Request, type_: str) -> dict[str, Any]:
 
 
 def _image(part: Picture, request: Request) -> dict[str, Any]:
-    url = part.url or f"data:{part.media_type};base64,{picture_base64(part, request.load)}"
+    url = picture_address(part, request.load)
     return {"type": "input_image", "image_url": url, "detail": part.detail or "auto"}
 
 
@@ -385,11 +378,7 @@ def _read_image(url: str, detail: str, where: str) -> Picture:
                 f"{where}: the picture's url {url[:80]!r} is neither an http address nor a data URL"
             )
         return Picture("", "", url=url, detail=detail)
-    try:
-        shown = picture(base64.b64decode(url.partition(",")[2], validate=True))
-    except ValueError as error:
-        raise SequenceError(f"{where}: the data URL is no picture ({error})") from error
-    return replace(shown, detail=detail)
+    return replace(picture_of(url.partition(",")[2], where, "data URL"), detail=detail)
 
 
 def _read_call(given: Mapping[str, Any], kind: str, where: str) -> Message:

@@ -7,7 +7,6 @@ shape, whatever the texts have become. The shapes are those of SDK 3.54.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -15,9 +14,8 @@ from typing import Any, Final
 from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
 from windlass.safety.foreign import parse_json
-from windlass.text.pictures import picture
 from windlass.wire.base import Request
-from windlass.wire.calls import CALL, opaque, picture_base64
+from windlass.wire.calls import CALL, opaque, picture_address, picture_of
 
 PROVIDER: Final = "responses"
 KEYS: Final = "keys"
@@ -273,14 +271,10 @@ def _write_json(shape: Mapping[str, Any], texts: Sequence[str]) -> str:
 def _read_screen(url: str, where: str) -> Picture:
     if not url.startswith("data:"):
         return Picture("", "", url=url)
-    try:
-        return picture(base64.b64decode(url.partition(",")[2], validate=True))
-    except ValueError as error:
-        raise SequenceError(f"{where}: the screenshot is no picture ({error})") from error
+    return picture_of(url.partition(",")[2], where, "screenshot")
 
 
 def _write_screen(message: Message, request: Request) -> dict[str, str]:
     for part in message.pictures:
-        data = "" if part.url else picture_base64(part, request.load)
-        return {"image_url": part.url or f"data:{part.media_type};base64,{data}"}
+        return {"image_url": picture_address(part, request.load)}
     raise SequenceError(f"the output of computer call {message.tool_call_id!r} has no picture")

@@ -1,7 +1,7 @@
 """The usage that a provider reports, in the words of any format, and its contradictions.
 
-For usage from somebody else's loop or from a user's own provider. The formats read their own
-answers themselves.
+The formats read the usage of their answers by it, too; what is impossible in it stands as it was
+reported until `possible` corrects it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any, Final
 
 from windlass.wire.base import Usage
-from windlass.wire.calls import count, inside
+from windlass.wire.calls import count, inside, needed
 from windlass.wire.editing import compactions
 
 _KEYS: Final[tuple[tuple[str, str, str], ...]] = (
@@ -66,10 +66,24 @@ def read_usage(usage: Mapping[str, Any] | object) -> Usage:
 
     The usage of compactions is added. Raises ValueError where it has no input tokens.
     """
-    fields = _as_mapping(usage)
+    return possible(_reported(_as_mapping(usage)))
+
+
+def usage_of_answer(usage: Any, *needs: str, name: str = "usage") -> Usage:
+    """The usage that an answer reports under `name`, whatever it is.
+
+    Raises ValueError where it lacks one of the counts that it `needs`.
+    """
+    used = needed(usage, Mapping, name)
+    for key in needs:
+        needed(used.get(key), int, f"{name}.{key}")
+    return _reported(used)
+
+
+def _reported(fields: Mapping[str, Any]) -> Usage:
     if compacted := compactions(fields):
         rest = {key: fields[key] for key in fields if key != "iterations"}
-        return reduce(Usage.plus, map(read_usage, compacted), read_usage(rest))
+        return reduce(Usage.plus, map(_reported, compacted), _reported(rest))
     tokens = _read(fields)
     out = next(filter(None, (sum(count(fields, key) for key in keys) for keys in _OUT)), 0)
     details = inside(fields, "prompt_tokens_details", dict)
@@ -77,22 +91,15 @@ def read_usage(usage: Mapping[str, Any] | object) -> Usage:
     long = count(kinds, "ephemeral_1h_input_tokens")
     created = count(fields, "cache_creation_input_tokens")
     written = max(created, long + count(kinds, "ephemeral_5m_input_tokens"))
-    return possible(
-        Usage(
-            tokens.tokens_in + written - created,
-            out,
-            tokens.cached or 0,
-            written or count(details, "cache_write_tokens"),
-            long,
-            searches_of(fields),
-            tier_of(fields),
-        )
+    return Usage(
+        tokens.tokens_in + written - created,
+        out,
+        tokens.cached or 0,
+        written or count(details, "cache_write_tokens"),
+        long,
+        count(inside(fields, "server_tool_use", dict), "web_search_requests"),
+        tier_of(fields),
     )
-
-
-def searches_of(usage: Mapping[str, Any]) -> int:
-    """The provider's own searches of the web, where a usage counts them."""
-    return count(inside(usage, "server_tool_use", dict), "web_search_requests")
 
 
 _TIERS: Final = ("batch", "flex", "priority", "fast")

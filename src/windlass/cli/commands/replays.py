@@ -213,11 +213,12 @@ def _yaml(
     settings: Mapping[str, Any], options: type, hidden: Container[str], inside: str = ""
 ) -> Iterator[str]:
     """The options as YAML that a cascade can take over, each with its meaning."""
-    from windlass.cascade.options import first_paragraph, meanings_of
+    from windlass.cascade.options import first_paragraph
+    from windlass.declared import meanings_in
     from windlass.window.options import options_of
 
     indent = "  " * inside.count(".")
-    for name, meaning in meanings_of(options).items():
+    for name, meaning in meanings_in(options).items():
         value = settings[name]
         if f"{inside}{name}" in hidden:
             continue

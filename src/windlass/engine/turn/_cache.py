@@ -119,7 +119,7 @@ def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
     most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
     edits = [*phase_run.window.edits.values(), *phase_run.conversation.pending.edits.values()]
     leave = {"expire"}
-    if policy and (policy.keep_recent_turns or policy.images.keep_recent_images):
+    if policy and (policy.keep_recent_turns or policy.keep_recent_images):
         leave.add("prune")
     return whole > min(most) or any(edit.because in leave for edit in edits)
 

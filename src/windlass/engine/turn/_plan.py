@@ -157,11 +157,7 @@ def entries_of(
     run: Run, phase_run: PhaseRun
 ) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
     """The entries of the next call before blocks are added, its tools, and its tool choice."""
-    inserted = phase_run.window.inserted
-    entries = tuple(
-        replace(entry, item=inserted[entry.item.id]) if entry.item.id in inserted else entry
-        for entry in phase_run.conversation.window().entries
-    )
+    entries = phase_run.conversation.window().entries
     tools, choice = _tools_and_choice(run, phase_run, entries)
     if phase_run.rule.sliding or phase_run.window.replanned:
         entries = _newest_turns(phase_run, entries, tools)

@@ -24,13 +24,12 @@ from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import room_for_messages
 from windlass.errors import ContextTooLong, ThinkingRefused, WindlassError
 from windlass.history.base import NodeType
-from windlass.history.decisions import Expanded, Replanned, Summary, ThinkingLeftOut
+from windlass.history.decisions import Replanned, Summary, ThinkingLeftOut
 from windlass.messages import Message, system, user
 from windlass.safety.fairness import run_in_thread
 from windlass.text.prompts import UNFINISHED, cut_text
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import says_nothing
-from windlass.window.conversation import Window
 from windlass.window.entries import Edit, Want
 from windlass.window.expire import expired
 from windlass.wire.base import Request, Usage
@@ -48,7 +47,7 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     driver, conversation = phase_run.window.driver, phase_run.conversation
     _feed_conversation(run.record.times, phase_run)
     driver.count_on_cache()
-    driver.count_blocks({ident: item.id for ident, item in phase_run.window.inserted.items()})
+    driver.count_blocks()
     edits = expired(
         [
             one
@@ -66,7 +65,6 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     longest = longest_of(phase_run)
     await run_in_thread(longest, conversation.window)  # kept until something is said
     await _write_texts(run, phase_run)
-    _record_inserts(run.record, phase_run, conversation.window())
     await run_in_thread(longest, partial(_count_all, run.record, phase_run))
     entries, tools, _ = entries_of(run, phase_run)
     prepare_blocks(run, phase_run, entries, tools)
@@ -109,7 +107,6 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     phase_run.window.newest_within = min(phase_run.window.newest_within, room)
     phase_run.window.replanned = not pruned
     _lower_limit(run, phase_run, room)
-    _record_inserts(run.record, phase_run, conversation.window())
     shorter = plan_call(run, phase_run, run.record.clock())
     if shorter.sent >= plan.sent:
         phase_run.window.newest_within, phase_run.window.replanned = before
@@ -154,7 +151,6 @@ def plan_without_thinking(
     if not any(map(thinks, plan.messages)):
         raise refused
     phase_run.window.driver.thinking_refused()
-    _record_inserts(run.record, phase_run, phase_run.conversation.window())
     again = plan_call(run, phase_run, run.record.clock())
     name = phase_run.phase.name
     text = f"phase {name!r}: the provider refused earlier thinking; sent again without any"
@@ -195,15 +191,6 @@ def _feed_conversation(times: Mapping[str, float], phase_run: PhaseRun) -> None:
             at = times.get(item.id)
             phase_run.conversation.append(item, "said in this phase", at=at)
     pin(phase_run)
-
-
-def _record_inserts(record: Recorder, phase_run: PhaseRun, window: Window) -> None:
-    """Put into the record what the window brings in unasked, once each."""
-    for new in window.inserts:
-        if new.item.id not in phase_run.window.inserted:
-            row = phase_run.row(NodeType.CONTEXT_INJECTION, new.item.message)
-            row = replace(row, parent_id=phase_run.trace_id, details=Expanded(new.reason))
-            phase_run.window.inserted[new.item.id] = record.add(row)
 
 
 async def _write_texts(run: Run, phase_run: PhaseRun) -> None:

@@ -63,7 +63,7 @@ def read_call(step: PendingEdits, call: ToolCall, at: int | None) -> CallTexts:
         kept = "\n".join(line for line in lines if not line.startswith("-"))
         removed = tuple(line[1:].strip() for line in lines if line.startswith("-"))
         return CallTexts("edit", tuple(_PATCH.findall(patch)), (kept,), removed)
-    done = step.touched(at) if at is not None else None
+    done = step.file_access(at) if at is not None else None
     if done is not None and done.writes not in (None, _NOWHERE):
         new = [text for name in _NEW for text in _named(arguments, name)]
         if not new:

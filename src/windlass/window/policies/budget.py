@@ -94,7 +94,7 @@ class TokenBudget:
             entry = pending.entry(at)
             if entry is None or entry.message.is_system or entry.message.role == "tool":
                 continue
-            if at in (pending.first_user, pending.last_user):
+            if at in pending.transcript.asking:
                 continue
             span = pending.exchange(at)
             first = min(each for each in span if pending.entry(each) is not None)
@@ -118,14 +118,14 @@ class TokenBudget:
                 break
         if not span:
             return
-        first, last = span[0], span[-1]
+        first, last, births = span[0], span[-1], pending.transcript.births
         ends = f"{pending.original(first).content_hash}:{pending.original(last).content_hash}"
         yield from summarised(
             pending,
             span,
             shown,
             key=f"{self.name}:{ends}:{len(span)}",
-            header=summary_header(max(1, pending.turn_of(first)), max(1, pending.turn_of(last))),
+            header=summary_header(max(1, births[first]), max(1, births[last])),
             tokens=self.summary_tokens,
             reason=f"above {self.limit:,} tokens: the oldest turns",
             must=True,

@@ -22,14 +22,13 @@ from windlass.window.encode import is_encoded
 from windlass.window.encode import short_forms as forms
 from windlass.window.encode.short_forms import cut
 from windlass.window.failures import lines_of_failure
-from windlass.window.kinds import Kind, plain_name
+from windlass.window.kinds import Kind
 from windlass.window.originals import reference
-from windlass.window.policies.cuts import asked_for
+from windlass.window.policies.cuts import asked_for, new_results
 from windlass.window.policies.shared import ERROR_CHARS, Count, CountOrZero
 from windlass.window.reruns import lines_left_out
 from windlass.window.shorten import alike_lines
 
-_RECALL: Final = "recall"
 _LEAST_SHARE: Final = 0.5
 """The share of a threshold that holds when nothing of the window is left; when all of it is,
 it holds with 1 more than that."""
@@ -46,6 +45,8 @@ _PASSED_SHARE: Final = 0.5
 for a reason."""
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "text"})
 """Kinds that may be the output of a test runner."""
+_OTHER_CHARS: Final = 1_500
+"""The most characters that a result keeps by its kind, where no option says it."""
 _BACK_CHARS: Final = 200
 """Characters of a form that the hint for getting the original back may take."""
 
@@ -86,8 +87,6 @@ class CompressOptions:
     """The most characters command output keeps."""
     api_chars: Count = 1_000
     """The most characters the answer of an API keeps."""
-    other_chars: Count = 1_500
-    """The most characters any other kind keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,14 +106,7 @@ class Compress:
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that are too large, each as it would be sent."""
-        for at in pending.fresh:
-            entry = pending.entry(at)
-            if entry is None or entry.item.message.role != "tool" or pending.pinned(at):
-                continue
-            call = pending.call(at)
-            recalled = call is not None and plain_name(call.name) == _RECALL
-            if recalled or pending.asked_again(at):
-                continue
+        for at, entry in new_results(pending):
             scale = self._scale(pending)
             counted = [self._counted(pending, at, part, scale) for part in entry.message.parts]
             parts = [self._part(pending, at, part, scale) for part in counted]
@@ -206,9 +198,9 @@ class Compress:
             "command": self.options.code_chars,
             "api": self.options.api_chars,
         }
-        room = min(max(_LEAST_CHARS, rooms.get(kind, self.options.other_chars) - lines), most)
+        room = min(max(_LEAST_CHARS, rooms.get(kind, _OTHER_CHARS) - lines), most)
         inner = max(_LEAST_CHARS, room - min(len(recall_hint), _BACK_CHARS) - len("\nFull data: "))
-        reads = pending.touched(at).reads
+        reads = pending.file_access(at).reads
         form = self._of_kind(kind, original, inner, reads.path if reads else "")
         if form is None:
             return self._cut(pending, at, text, room)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-from windlass.messages import Part, Text, ToolCall
+from windlass.messages import Part, Text
 from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._references import without_marks
@@ -94,13 +94,8 @@ class Cuts:
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that are longer than their kind may be, each in its cut form."""
-        for at in pending.fresh:
-            entry = pending.entry(at)
-            if entry is None or entry.item.message.role != "tool" or pending.pinned(at):
-                continue
-            call = pending.call(at)
-            recalled = call is not None and plain_name(call.name) == RECALL.name
-            if recalled or pending.asked_again(at) or entry.message.chars <= self._least:
+        for at, entry in new_results(pending):
+            if entry.message.chars <= self._least:
                 continue
             parts = [self._part(pending, at, entry, part) for part in entry.message.parts]
             if any(new is not old for new, old in zip(parts, entry.message.parts, strict=True)):
@@ -136,8 +131,8 @@ class Cuts:
         return Text(said) if len(said) <= _WORTH * len(text) else part
 
     def _kind(self, pending: PendingEdits, at: int, text: str) -> _Kind:
-        touched = pending.touched(at)
-        if touched.writes and not touched.reads:
+        access = pending.file_access(at)
+        if access.writes and not access.reads:
             return "edit"
         original = pending.original(at).text
         return pending.kind(at, original if is_encoded(text) else text)
@@ -166,43 +161,31 @@ def _is_used(name: str) -> bool:
     return is_long and len(_SWITCH.findall(name)) < _DATA_SHARE * len(name)
 
 
+def new_results(pending: PendingEdits) -> Iterable[tuple[int, Entry]]:
+    """The results that may be cut, by position: no call has seen them, and nobody wants them whole.
+
+    Those that `recall` brought back stay, and those of calls that are repeated for what was cut.
+    """
+    for at in pending.fresh:
+        entry, call = pending.entry(at), pending.call(at)
+        if entry is None or entry.item.message.role != "tool" or pending.pinned(at):
+            continue
+        recalled = call is not None and plain_name(call.name) == RECALL.name
+        if not recalled and not pending.asked_again(at):
+            yield at, entry
+
+
 def asked_for(pending: PendingEdits, at: int) -> RequestTexts:
     """What the result was asked for with: the call, the words before it, the task."""
     call, caller = pending.call(at), pending.caller(at)
-    users = {pending.last_user, pending.first_user} - {-1}
     return RequestTexts(
         call.arguments if call else "",
         pending.original(caller).text if caller is not None else "",
-        "\n".join([pending.original(place).text for place in sorted(users)]),
+        "\n".join([pending.original(place).text for place in pending.transcript.asking]),
     )
-
-
-class _Runs:
-    """The last result of each call that was sent."""
-
-    def __init__(self) -> None:
-        self.last: dict[tuple[str, str], int] = {}
-        self._upto = 0
-
-    def grow(self, pending: PendingEdits) -> None:
-        """Take in what was sent since."""
-        for at in range(self._upto, pending.fresh.start):
-            call = pending.call(at) if pending.original(at).role == "tool" else None
-            if call is not None:
-                self.last[_key(call)] = at
-        self._upto = pending.fresh.start
-
-
-def _key(call: ToolCall) -> tuple[str, str]:
-    return call.name, call.arguments
 
 
 def _before(pending: PendingEdits, at: int) -> Sequence[str]:
     """The lines that the same call printed the last time."""
-    call = pending.call(at)
-    if call is None:
-        return ()
-    runs = pending.derived(_Runs)
-    runs.grow(pending)
-    last = runs.last.get(_key(call))
+    last = pending.same_call_before(at)
     return () if last is None else clean(pending.original(last).text).split("\n")

@@ -26,7 +26,7 @@ from windlass.window.encode.command_output import clean
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind
 from windlass.window.names import looked_at, names_said
-from windlass.window.policies.shared import ERROR_CHARS, Count, Share
+from windlass.window.policies.shared import ERROR_CHARS
 from windlass.window.shorten import PROGRAMS, telling_lines
 
 HEAD: Final = "[{chars} chars: {recall_hint}]"
@@ -37,10 +37,12 @@ half a point of the bills of recorded runs, where a digest has some 30 tokens.
 """
 _RECORDS: Final[frozenset[Kind]] = frozenset({"json", "api", "table", "listing", "text"})
 """Kinds of which most is names. Output of commands, files and searches are text around names."""
-_FINAL: Final = frozenset({"digest", "mask", "supersede", "fold", "summarise", "expire", "expand"})
+_FINAL: Final = frozenset({"digest", "mask", "supersede", "fold", "summarise", "expire"})
 """Edits after which there is nothing left to shorten, or nothing may be shortened again."""
 _LINE_CHARS: Final = 120
 """Characters of the line before a digest, with some margin."""
+_MOST_RECORDS: Final = 4_000
+"""The most characters of a digest of records."""
 _CHARS_FOR_ONE: Final = 50
 """A digest of text grows by one character per this many: a larger file holds more names."""
 _SEE_CROWDED: Final = 4
@@ -52,59 +54,40 @@ _PINNED_TURNS: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class DigestOptions:
-    """When results become digests, and how long digests are."""
-
-    see_results: Count | None = 1
-    """Turns that see a tool result whole before it becomes a digest.
-
-    One with more identifiers than a digest has room for is seen by some more.
-    A digest has the identifiers of the result, its error lines and a reference.
-    """
-    see_reads: Count = 20
-    """The same for files that were read, and for diffs, because edits quote whole lines of them.
-
-    It does not apply to the output of an edit, because the call itself says what it changed.
-    """
-    digest_above_chars: Count = 200
-    """Results of fewer characters are not digested."""
-    share_records: Share = 0.5
-    """Share of records (JSON, lists) that a digest keeps."""
-    most_records: Count = 4_000
-    """The most characters a digest of records keeps."""
-    share_text: Share = 0.3
-    """Share of text and output that a digest keeps."""
-    most_text: Count = 1_200
-    """The most characters a digest of text keeps, plus one for every fifty of the text."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Digest:
     """Replaces each tool result that enough calls have seen by a line and a digest.
 
     Args:
-        options: When, and how long digests are.
+        see_results: Calls that see a result whole.
+        see_reads: The same for files that were read, and for diffs.
+        most_text: The most characters of a digest of text, plus one for every fifty of the text.
         error_chars: Characters of error lines that the digest of a failed result keeps; 0: none.
+        share_records: The share of records (JSON, lists) that a digest keeps at the most.
+        share_text: The share of text and output that it keeps at the most.
         least: A digest may have so many characters whatever the share says.
+        min_chars: Results of fewer characters stay.
     """
 
-    options: DigestOptions = DigestOptions()
+    see_results: int = 1
+    see_reads: int = 20
+    most_text: int = 1_200
     error_chars: int = ERROR_CHARS
+    share_records: float = 0.5
+    share_text: float = 0.3
     least: int = 400
+    min_chars: int = 200
     name: str = "digest"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The results that have been seen, but for those that wait; these are looked at again."""
-        if self.options.see_results is None:
-            return
-        for at in (*pending.born(self.options.see_results), *pending.due(self.name)):
+        for at in (*pending.born(self.see_results), *pending.due(self.name)):
             if pending.original(at).role != "tool":
                 continue
             entry = pending.entry(at)
             if entry is None or entry.because in _FINAL:
                 continue
             text = entry.message.text
-            if len(text) < self.options.digest_above_chars:
+            if len(text) < self.min_chars:
                 continue
             turns = _PINNED_TURNS if pending.pinned(at) else self._waits(pending, at, text)
             if turns:
@@ -115,7 +98,7 @@ class Digest:
 
     def _waits(self, pending: PendingEdits, at: int, text: str) -> int:
         """In how many calls to look at it again; 0: shorten it now."""
-        after, seen = self.options.see_reads, pending.seen(at)
+        after, seen = self.see_reads, pending.seen(at)
         if after > seen and _is_read(pending, at, text):
             return after - seen
         if seen < _SEE_CROWDED and len(text) <= _MOST_CROWDED:
@@ -127,12 +110,9 @@ class Digest:
     def _room(self, kind: Kind, chars: int) -> int:
         """The most characters of a digest."""
         if kind in _RECORDS:
-            room = min(int(chars * self.options.share_records), self.options.most_records)
+            room = min(int(chars * self.share_records), _MOST_RECORDS)
         else:
-            room = min(
-                int(chars * self.options.share_text),
-                self.options.most_text + chars // _CHARS_FOR_ONE,
-            )
+            room = min(int(chars * self.share_text), self.most_text + chars // _CHARS_FOR_ONE)
         return max(room, min(self.least, chars - _LINE_CHARS))
 
     def _write(self, pending: PendingEdits, at: int) -> Message:
@@ -189,12 +169,11 @@ def _is_read(pending: PendingEdits, at: int, text: str) -> bool:
     The output of an edit does not count: the call itself says what the change was, and stays in
     view.
     """
-    access = pending.touched(at)
+    access = pending.file_access(at)
     is_read = access.reads is not None or access.writes is None
     return is_read and pending.kind(at, text) in ("file", "diff")
 
 
 def _task(pending: PendingEdits) -> frozenset[str]:
     """The words of the task: of the first user message and of the newest."""
-    places = {at for at in (pending.first_user, pending.last_user) if at >= 0}
-    return words_of(*[pending.original(at).text for at in sorted(places)])
+    return words_of(*[pending.original(at).text for at in pending.transcript.asking])

@@ -135,7 +135,7 @@ class FreeMoments:
             return "nothing is cached"
         if self._is_near_limit(pending, sizes):
             return "the window is nearly full"
-        if options.priced is None or moment.compacted_at > pending.last_user >= 0:
+        if options.priced is None or moment.compacted_at > pending.transcript.last_user >= 0:
             return ""
         if len(moment.windows) % _CALLS_APART:
             return ""  # so that what could not be made is not tried at every call
@@ -196,7 +196,7 @@ class FreeMoments:
             (at for at in range(len(pending)) if pending.original(at).role == "assistant"),
             len(pending),
         )
-        return max(first, pending.settled)
+        return max(first, pending.standing.settled)
 
     def _tail(self, pending: PendingEdits) -> int:
         """The position from which on everything stays as it is."""

@@ -12,26 +12,12 @@ from windlass.messages import Message, Opaque, Part, Picture, Text
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._survive import first_sentence, turn_number
 from windlass.window.entries import Item
-from windlass.window.policies.shared import Count, CountOrZero
 
 DESCRIPTION_CHARS: Final = 120
 _ABOUT: Final = re.compile(
     r"(?<![^.!?\n])[^.!?\n]*\b(?:image|picture|screen(?:shot)?|chart|plot|diagram|photo|page|window|shows?)\b",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImagesOptions:
-    """How long pictures are shown, and how many."""
-
-    images_after: Count | None = 2
-    """Turns that see a picture before it becomes a line of text."""
-    keep_recent_images: CountOrZero = 0
-    """How many of the newest pictures are kept, over all phases; 0 keeps all.
-
-    The others are removed at once, whatever their age. It applies even if `enabled` is false.
-    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,25 +28,25 @@ class Images:
     of the assistant's next message, if there is one, says what the picture shows.
 
     Args:
-        options: How long, and how many.
+        images_after: Calls that see a picture (None: all do).
+        keep_recent_images: How many of the newest pictures are kept, whatever their age (0: all).
         where: The path of the file of a picture, by its message and its number in it from 0;
             without it the line names the reference of the message.
     """
 
-    options: ImagesOptions = ImagesOptions()
+    images_after: int | None = 2
+    keep_recent_images: int = 0
     where: Callable[[Item, int], str | None] | None = None
     name: str = "images"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The messages whose pictures have been seen often enough, or are too many."""
-        ages = (
-            pending.born(self.options.images_after) if self.options.images_after is not None else ()
-        )
+        ages = pending.born(self.images_after) if self.images_after is not None else ()
         for at in (*pending.due(self.name), *ages):
             yield from self._proposal(pending, at, self._stay(pending, at))
-        if self.options.keep_recent_images:
-            left = self.options.keep_recent_images
-            for at in reversed(pending.pictured):
+        if self.keep_recent_images:
+            left = self.keep_recent_images
+            for at in reversed(pending.transcript.pictured):
                 entry = pending.entry(at)
                 count = len(entry.message.pictures) if entry else 0
                 if not left and not count:
@@ -71,13 +57,15 @@ class Images:
 
     def _stay(self, pending: PendingEdits, at: int) -> int:
         """How many pictures of a message that had to wait stay now."""
-        if not self.options.keep_recent_images or (
-            self.options.images_after is not None and pending.seen(at) >= self.options.images_after
-        ):
+        if not self.keep_recent_images or self._is_old(pending, at):
             return 0
-        newer = (pending.entry(later) for later in reversed(pending.pictured) if later > at)
+        newer = (pending.entry(later) for later in pending.transcript.pictured if later > at)
         count = sum(len(entry.message.pictures) for entry in newer if entry)
-        return max(0, self.options.keep_recent_images - count)
+        return max(0, self.keep_recent_images - count)
+
+    def _is_old(self, pending: PendingEdits, at: int) -> bool:
+        """Whether enough calls have seen the pictures of a message."""
+        return self.images_after is not None and pending.seen(at) >= self.images_after
 
     def _proposal(self, pending: PendingEdits, at: int, stay: int) -> Iterable[Proposal]:
         entry = pending.entry(at)
@@ -86,11 +74,11 @@ class Images:
         if pending.put_off(self.name, at, 1):
             return
         write = partial(self._write, at=at, stay=stay)
-        if self.options.images_after is not None and pending.seen(at) >= self.options.images_after:
-            reason = f"picture seen by {self.options.images_after} calls"
+        if self._is_old(pending, at):
+            reason = f"picture seen by {self.images_after} calls"
             yield Proposal((at,), "decay", reason, write)
         else:
-            reason = f"not among the newest {self.options.keep_recent_images} pictures"
+            reason = f"not among the newest {self.keep_recent_images} pictures"
             yield Proposal((at,), "prune", reason, write, must=True)
 
     def _write(self, pending: PendingEdits, at: int, stay: int) -> Message:

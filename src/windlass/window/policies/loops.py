@@ -21,7 +21,7 @@ from windlass.window._survive import (
     with_lost_names,
 )
 from windlass.window.policies.rare.folding import folded
-from windlass.window.policies.shared import ERROR_CHARS, Count
+from windlass.window.policies.shared import ERROR_CHARS
 
 TASK: Final = "[Original Task]"
 FAILED: Final = "[Validation Failed]"
@@ -31,21 +31,6 @@ SAME: Final = "For the same reason as attempt #{}."
 FIRST_RETRY: Final = 2
 _AGAIN: Final = re.compile(r"\n\nPlease try again \(Attempt #(\d{1,9})\)\.[^\n]*+\s*+\Z")
 _REASON_CHARS: Final = 120
-_WORDS_CHARS: Final = 160
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoopsOptions:
-    """How much of earlier attempts a new one sees."""
-
-    loop_history_limit: Count = 3
-    """How many earlier attempts a new one sees, the last of them whole."""
-    attempt_chars: Count = 500
-    """Characters that an attempt keeps, except the last one.
-
-    The line with its reference counts. If a newer refusal gives the same reason, only that one
-    keeps it.
-    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +45,13 @@ class Loops:
     alone. Names that only a removed attempt holds are listed with its output.
 
     Args:
-        options: How much of earlier attempts stays.
+        loop_history_limit: How many earlier attempts a new one sees, the last of them whole.
+        attempt_chars: Characters that an attempt keeps, except the last one.
         error_chars: Characters of error lines that are kept of a call that failed; 0: none.
     """
 
-    options: LoopsOptions = LoopsOptions()
+    loop_history_limit: int = 3
+    attempt_chars: int = 500
     error_chars: int = ERROR_CHARS
     name: str = "loops"
 
@@ -79,7 +66,7 @@ class Loops:
         numbers = [_refusal(pending, at) for at in refusals]
         # Attempt k lies between openings k and k + 1; the last of them keeps its words.
         count = len(refusals)
-        shown = range(max(0, count - self.options.loop_history_limit), count - 1)
+        shown = range(max(0, count - self.loop_history_limit), count - 1)
         for k in shown:
             number = (numbers[k] or k + 2) - 1
             span = _attempt(pending, places[k], places[k + 1])
@@ -107,7 +94,7 @@ class Loops:
                     write = partial(
                         folded,
                         at=at,
-                        names_chars=self.options.attempt_chars,
+                        names_chars=self.attempt_chars,
                         error_chars=self.error_chars,
                     )
                     yield Proposal(span, "fold", "it led to what was refused", write, folds=True)
@@ -138,7 +125,7 @@ class Loops:
         summary = "; ".join(f"{text} ({n} times)" if n > 1 else text for text, n in why.items())
         which = f"Attempts #{first} to #{last}" if last > first else f"Attempt #{first}"
         line = f"[{which} failed before: {summary}]"
-        reason = f"attempts before the newest {self.options.loop_history_limit}"
+        reason = f"attempts before the newest {self.loop_history_limit}"
         if pending.fixed(task):
             fold = Message("user", (Text(line),))
         else:
@@ -154,10 +141,10 @@ class Loops:
         at = next((at for at in reversed(answers) if pending.original(at).text), answers[-1])
         text = pending.original(at).text or "(no output)"
         between = f"[... {{}} characters; {pending.recall_hint(at)} ...]"
-        output = f"[Attempt #{number}]\n{ends_within(text, self.options.attempt_chars, between)}"
+        output = f"[Attempt #{number}]\n{ends_within(text, self.attempt_chars, between)}"
         # How its own originals are got back is no finding of the attempt.
         hints = "\n".join(map(pending.recall_hint, span))
-        output = with_lost_names(pending, span, output, self.options.attempt_chars, hints)
+        output = with_lost_names(pending, span, output, self.attempt_chars, hints)
         return Message("assistant", (Text(output),))
 
 

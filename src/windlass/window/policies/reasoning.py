@@ -10,25 +10,8 @@ from typing import Final
 from windlass.messages import Message
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._survive import to_sentence_end, with_text
-from windlass.window.policies.shared import Count
 
 MARKER: Final = "[... truncated for context efficiency ...]"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReasoningOptions:
-    """How much of the model's own old words is kept."""
-
-    reasoning_max_chars: Count | None = 2_000
-    """Characters that the model's own words keep when they are old.
-
-    Words from more than `window` turns ago are old.
-    """
-    preserve_reasoning: bool = True
-    """Whether the model's words without tool calls are kept when they get old.
-
-    Otherwise they keep `min_masked_chars`.
-    """
 
 
 @dataclass(frozen=True, kw_only=True)

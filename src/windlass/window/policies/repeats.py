@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from windlass.messages import Message, Part, Text, ToolCall
+from windlass.messages import Message, Part, Text
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._references import REFERENCE, SAME, Reference, may_refer, referred_to
 from windlass.window._shown_lines import RUN, LineIndex, LineRun, ShownText, is_shown
+from windlass.window._survive import told
 from windlass.window.encode.gutters import narrowed, widened
 from windlass.window.encode.legend import legend_of
 from windlass.window.entries import Entry
-from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
 
 REASON: Final = "it repeats what an earlier result showed"
@@ -29,8 +29,6 @@ _LONG: Final = 6
 _MOST_KEPT: Final = 6
 """Shorter runs are worth a source of at most so many times the characters that they save: they are
 written once less, at 1.25 where a read costs 0.1, and the source is read by three calls more."""
-_ARGUMENT_CHARS: Final = 40
-"""Characters of a call's arguments that name its result beside the tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +49,7 @@ class Repeats:
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that repeat what is shown, in order."""
-        sent = pending.derived(LineIndex)
-        sent.grow(pending)
-        new = LineIndex()
+        sent, new = pending.index(LineIndex), LineIndex()
         for at in pending.fresh:
             entry = pending.entry(at)
             if entry is None:
@@ -120,7 +116,7 @@ class Repeats:
             if source is None and not again:
                 source = index.whole_cut(pending, entry.item.message.text)
             if source is not None:
-                line = f"[Same as {_told(pending, source.at)}, {_reference(pending, source.at)}]"
+                line = f"[Same as {told(pending, source.at)}, {_reference(pending, source.at)}]"
                 if len(part.text) - len(line) >= self.min_gain:
                     used[source.at] = source
                     return Text(line)
@@ -132,7 +128,7 @@ class Repeats:
         for run in self._worth(pending, lines, _runs(pending, indexes, text)):
             at = run.source.at
             names = at not in named and run.count >= _LONG
-            line = _line(pending, run, _told(pending, at) if names else "")
+            line = _line(pending, run, told(pending, at) if names else "")
             shown += [*lines[done : run.start], line]
             done = run.start + run.count
             if names:
@@ -194,23 +190,3 @@ def _line(pending: PendingEdits, run: LineRun, about: str = "") -> str:
 
 def _reference(pending: PendingEdits, at: int) -> str:
     return reference(pending.original(at))
-
-
-def _told(pending: PendingEdits, at: int) -> str:
-    """A message in words: the tool of a result, how its arguments begin."""
-    call = pending.call(at)
-    message = pending.original(at)
-    if call is None and message.tool_calls:
-        return f"your call of {message.tool_calls[0].name}"
-    name = message.name or (call.name if call else "a tool")
-    return f"{name}{_argument(call) if call else ''}"
-
-
-def _argument(call: ToolCall) -> str:
-    """How the first argument begins; nothing where there is none to read."""
-    values = arguments_of(call)
-    if not values:
-        return ""
-    text = " ".join(str(next(iter(values.values()))).split())
-    short = text if len(text) <= _ARGUMENT_CHARS else f"{text[: _ARGUMENT_CHARS - 1]}…"
-    return f" {short.replace(']', ')')}" if short else ""

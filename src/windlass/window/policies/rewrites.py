@@ -17,7 +17,7 @@ from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._shell import with_body
 from windlass.window._survive import with_texts
 from windlass.window.failures import has_failed
-from windlass.window.kinds import COMMANDS, NOTHING, Touched, arguments_of
+from windlass.window.kinds import COMMANDS, NOTHING, FileAccess, arguments_of
 
 REWRITTEN: Final = "[{chars} characters, written anew later; {recall_hint}]"
 """Replaces a written text in the arguments of its call."""
@@ -39,8 +39,7 @@ class Rewrites:
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The earlier writes to files that what is new replaced."""
-        index = pending.derived(_WriteIndex)
-        index.grow(pending)
+        index = pending.index(_WriteIndex)
         for at in pending.fresh:
             access = _write_at(pending, at)
             for earlier in index.of(access.writes) if access.writes and access.whole else ():
@@ -84,27 +83,24 @@ class _WriteIndex:
     """Which results tell of writes to a file that no later write has replaced."""
 
     def __init__(self) -> None:
-        self._upto = 0
         self._writes: dict[str, list[int]] = {}
 
-    def grow(self, pending: PendingEdits) -> None:
-        """Take in what was sent since."""
-        for at in range(self._upto, pending.fresh.start):
-            access = _write_at(pending, at)
-            if access.writes is None:
-                continue
-            places = self._writes.setdefault(access.writes, [])
-            if access.whole:  # calls of one reply do not know of each other
-                caller = pending.caller(at)
-                places[:] = [place for place in places if pending.caller(place) == caller]
-            places.append(at)
-        self._upto = pending.fresh.start
+    def add(self, pending: PendingEdits, at: int) -> None:
+        """Take in the next message, where it tells of a write."""
+        access = _write_at(pending, at)
+        if access.writes is None:
+            return
+        places = self._writes.setdefault(access.writes, [])
+        if access.whole:  # calls of one reply do not know of each other
+            caller = pending.caller(at)
+            places[:] = [place for place in places if pending.caller(place) == caller]
+        places.append(at)
 
     def of(self, path: str) -> Sequence[int]:
         """The results that tell of such writes to the file, by position, oldest first."""
         return self._writes.get(path, ())
 
 
-def _write_at(pending: PendingEdits, at: int) -> Touched:
+def _write_at(pending: PendingEdits, at: int) -> FileAccess:
     """What the call wrote whose result this is; nothing where the result shows a failure."""
-    return NOTHING if has_failed(pending.original(at)) else pending.touched(at)
+    return NOTHING if has_failed(pending.original(at)) else pending.file_access(at)

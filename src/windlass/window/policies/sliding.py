@@ -34,11 +34,11 @@ class Sliding:
             *(at for at in pending.born(age) if pending.original(at).role == "assistant"),
         ]
         for at in (*pending.due(self.name), *leaving):
-            if pending.entry(at) is None or at == pending.first_user:
+            if pending.entry(at) is None or at == pending.transcript.first_user:
                 continue
             span = pending.exchange(at)
             goes_on = min(map(pending.seen, span)) < min(age, pending.seen(at))
-            if at == pending.last_user or _opens_phase(pending, at) or goes_on:
+            if at == pending.transcript.last_user or _opens_phase(pending, at) or goes_on:
                 pending.again(self.name, at, pending.turn + 1)
             elif not pending.put_off(self.name, at, 1, span):
                 yield Proposal(span, "prune", reason, None, must=True)

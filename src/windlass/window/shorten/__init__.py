@@ -19,15 +19,15 @@ from windlass.window.shorten._diffs import has_hunks, with_context
 from windlass.window.shorten._forms import Form, by_file, by_folder
 from windlass.window.shorten._marks import marked
 from windlass.window.shorten._news import news
-from windlass.window.shorten._pieces import Pieces
 from windlass.window.shorten._scores import scores_of
+from windlass.window.shorten._segments import Segments
 from windlass.window.shorten._templates import Templates
 
 __all__ = [
     "CUT",
     "PROGRAMS",
     "RequestTexts",
-    "Shortened",
+    "ShortText",
     "alike_lines",
     "shorten",
     "telling_lines",
@@ -49,7 +49,7 @@ _CONTEXTS: Final = (1, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Shortened:
+class ShortText:
     """A text as it is shown.
 
     `left` are the lines that are left out and not plain, `told` what became of the text.
@@ -68,7 +68,7 @@ def shorten(
     kind: Kind = "text",
     starts: Sequence[int] | None = None,
     before: Sequence[str] = (),
-) -> Shortened:
+) -> ShortText:
     """The text in about `room` characters.
 
     Args:
@@ -84,29 +84,29 @@ def shorten(
     for form in _forms(text, kind, room):
         whole = "\n".join(form.lines)
         if len(whole) <= _FORM * room:
-            return Shortened(whole, told=form.told)
+            return ShortText(whole, told=form.told)
     if form is not None:
         text = "\n".join(form.lines)
         starts = form.starts and [starts[at] if starts else at + 1 for at in form.starts]
-    pieces = Pieces(text)
-    templates = Templates(pieces.texts)
+    segments = Segments(text)
+    templates = Templates(segments.texts)
     output = kind in PROGRAMS
     scores = scores_of(
-        pieces,
+        segments,
         templates,
         asked,
-        worth=_at_pieces(pieces, form.worth) if form else None,
+        worth=_at_segments(segments, form.worth) if form else None,
         share=form.share if form else 1.0,
-        news=news(pieces.texts, before) if before else (),
+        news=news(segments.texts, before) if before else (),
     )
-    heads = _heads(pieces, form)
+    heads = _heads(segments, form)
     manner = Manner(output=output, heads=heads)
-    lengths = [*map(len, pieces.texts)]
+    lengths = [*map(len, segments.texts)]
     chosen = choose(lengths, room, scores, manner)
-    shown, left = marked(pieces, chosen, templates, scores.odd, starts)
-    rest = "".join([pieces.texts[at] for at in left if at not in scores.plain])
+    shown, left = marked(segments, chosen, templates, scores.odd, starts)
+    rest = "".join([segments.texts[at] for at in left if at not in scores.plain])
     told = f"{form.told.removesuffix(', made')}, cut" if form else CUT
-    return Shortened(shown.removesuffix("\n"), rest, told)
+    return ShortText(shown.removesuffix("\n"), rest, told)
 
 
 def alike_lines(text: str, asked: RequestTexts) -> frozenset[int]:
@@ -114,15 +114,15 @@ def alike_lines(text: str, asked: RequestTexts) -> frozenset[int]:
 
     None of them reports a failure, or holds an identifier of what was asked for that few have.
     """
-    pieces = Pieces(text)
-    templates = Templates(pieces.texts)
-    scores = scores_of(pieces, templates, RequestTexts())
+    segments = Segments(text)
+    templates = Templates(segments.texts)
+    scores = scores_of(segments, templates, RequestTexts())
     odd = {at for at in scores.odd if scores.own[at] >= _TELLING}
-    alike = {at for rows in templates.rows.values() for at in rows} - odd - pieces.skipped
+    alike = {at for rows in templates.rows.values() for at in rows} - odd - segments.skipped
     named = named_places(templates, asked)
-    whole = [at for at in alike - named if pieces.ends(at) and pieces.ends(at - 1)]
+    whole = [at for at in alike - named if segments.ends(at) and segments.ends(at - 1)]
     return frozenset(
-        number for at in whole for number in range(pieces.firsts[at], pieces.lasts[at] + 1)
+        number for at in whole for number in range(segments.firsts[at], segments.lasts[at] + 1)
     )
 
 
@@ -132,12 +132,12 @@ def telling_lines(text: str, room: int) -> str:
     Those that report a failure or are like no others, within `room` characters; a line that is too
     long for it is left out.
     """
-    pieces = Pieces(text)
-    scores = scores_of(pieces, Templates(pieces.texts), RequestTexts())
+    segments = Segments(text)
+    scores = scores_of(segments, Templates(segments.texts), RequestTexts())
     ranked = sorted(scores.odd, key=lambda at: (-scores.own[at], at))
     kept: dict[int, str] = {}
     for at in ranked:
-        line = pieces.texts[at].strip()
+        line = segments.texts[at].strip()
         if scores.own[at] >= _TELLING and len(line) < room and line not in kept.values():
             kept[at] = line
             room -= len(line) + 1
@@ -161,15 +161,15 @@ def _forms(text: str, kind: Kind, room: int) -> Iterator[Form]:
         yield form
 
 
-def _at_pieces(pieces: Pieces, worth: Mapping[int, float]) -> dict[int, float]:
-    """What lines are worth, by the pieces that begin them."""
-    return {at: worth[line] for at, line in enumerate(pieces.firsts) if line in worth}
+def _at_segments(segments: Segments, worth: Mapping[int, float]) -> dict[int, float]:
+    """What lines are worth, by the segments that begin them."""
+    return {at: worth[line] for at, line in enumerate(segments.firsts) if line in worth}
 
 
-def _heads(pieces: Pieces, form: Form | None) -> dict[int, int]:
+def _heads(segments: Segments, form: Form | None) -> dict[int, int]:
     if form is None or not form.heads:
         return {}
-    first = {line: at for at, line in reversed([*enumerate(pieces.firsts)])}
+    first = {line: at for at, line in reversed([*enumerate(segments.firsts)])}
     return {
-        at: first[form.heads[line]] for at, line in enumerate(pieces.firsts) if line in form.heads
+        at: first[form.heads[line]] for at, line in enumerate(segments.firsts) if line in form.heads
     }

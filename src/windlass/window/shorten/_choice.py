@@ -1,4 +1,4 @@
-"""Which pieces of a text stay in sight. The room is never filled up with what is plain."""
+"""Which segments of a text stay in sight. The room is never filled up with what is plain."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from windlass.window.shorten._scores import Scores
 
 _TOP: Final = 0.08
 _END: Final = 0.12
-"""Shares of the room for the first and for the last pieces."""
+"""Shares of the room for the first and for the last segments."""
 _LEAST: Final = 1.2
-"""What a piece is worth that is chosen for itself."""
+"""What a segment is worth that is chosen for itself."""
 _LONG: Final = 0.004
-"""What each character of a piece takes from its worth, where the best are chosen first."""
+"""What each character of a segment takes from its worth, where the best are chosen first."""
 _MARK: Final = 34
-"""Characters of the mark that a piece alone costs."""
+"""Characters of the mark that a segment alone costs."""
 _PLAIN_OUTPUT: Final = 0.1
 _PLAIN: Final = 0.2
 """Shares of the room for what is plain, in output of programs and elsewhere."""
 _AROUND: Final = 3
-_GAP_PIECES: Final = 2
+_GAP_SEGMENTS: Final = 2
 _GAP_CHARS: Final = 70
 """A gap of so little is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How pieces of a kind of text are chosen.
+    """How segments of a kind of text are chosen.
 
-    `output`: a program wrote it. `heads`: without which piece another says nothing.
+    `output`: a program wrote it. `heads`: without which segment another says nothing.
     """
 
     output: bool = False
@@ -38,7 +38,7 @@ class Manner:
 
 
 def choose(lengths: Sequence[int], room: int, scores: Scores, manner: Manner) -> set[int]:
-    """The pieces that stay, within `room` characters."""
+    """The segments that stay, within `room` characters."""
     choice = _Choice(lengths, room, scores.plain, manner)
     number = len(lengths)
     for places, share in ((range(number), _TOP), (range(number - 1, -1, -1), _END)):
@@ -100,7 +100,7 @@ class _Choice:
         for at in [*sorted(self.chosen), len(self._lengths)]:
             gap = range(last + 1, at)
             if (
-                0 < len(gap) <= _GAP_PIECES
+                0 < len(gap) <= _GAP_SEGMENTS
                 and sum([self._lengths[place] for place in gap]) <= _GAP_CHARS
             ):
                 self.chosen.update(gap)

@@ -38,7 +38,7 @@ def entropy(counts: Iterable[int], total: int) -> float:
 
 
 def bits_of(texts: Sequence[str], templates: Templates) -> list[float]:
-    """How surprising each piece is; 0 for blank ones."""
+    """How surprising each segment is; 0 for blank ones."""
     bits = [0.0] * len(texts)
     places = [at for at, key in enumerate(templates.keys) if key]
     _by_key(bits, places, [templates.keys[at] for at in places], 0.0)

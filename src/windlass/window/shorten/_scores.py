@@ -1,4 +1,4 @@
-"""What each piece of a text is worth in sight: surprise, failure, nearness, and what is beside."""
+"""What each segment of a text is worth in sight: surprise, failure, nearness and neighbours."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.window.shorten._asked import RequestTexts, nearness
-from windlass.window.shorten._pieces import Pieces
 from windlass.window.shorten._rarity import bits_of
+from windlass.window.shorten._segments import Segments
 from windlass.window.shorten._severity import HARD, severity_of
 from windlass.window.shorten._templates import Templates
 
 NEAR: Final = 0.8
 """What a word of the request counts beside a bit."""
 _STRONG: Final = 4.0
-"""From here on a piece is worth something for those beside it."""
+"""From here on a segment is worth something for those beside it."""
 _BEHIND: Final = (6, 0.375, 0.82)
 _BEFORE: Final = (3, 0.3, 0.7)
-"""Pieces beside it that share its score: how many, what share, and what of it each further one."""
+"""Segments beside it that share its score: how many, what share, and what of it each next one."""
 _BLANK: Final = 0.8
 _PLAIN_BITS: Final = 2.0
 _PLAIN_ROWS: Final = 2
@@ -30,9 +30,9 @@ CHANGED: Final = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What each piece is worth.
+    """What each segment is worth.
 
-    `own` is what it is worth itself, `all` with what is beside it. `plain` pieces say nothing that
+    `own` is what it is worth itself, `all` with what is beside it. `plain` ones say nothing that
     others of their form do not, `odd` ones do, whatever their form.
     """
 
@@ -43,7 +43,7 @@ class Scores:
 
 
 def scores_of(
-    pieces: Pieces,
+    segments: Segments,
     templates: Templates,
     asked: RequestTexts,
     *,
@@ -51,18 +51,18 @@ def scores_of(
     share: float = 1.0,
     news: Sequence[int] = (),
 ) -> Scores:
-    """The scores of all pieces.
+    """The scores of all segments.
 
     Args:
-        pieces: The pieces.
+        segments: The segments.
         templates: Their forms.
         asked: What the text was asked for with.
-        worth: What pieces are worth by their place in a form (a diff, hits of a search); they are
+        worth: What segments are worth by their place in a form (a diff, hits of a search); they are
             not plain.
         share: What of the surprise counts.
-        news: Pieces that the last run of the same command did not print.
+        news: Segments that the last run of the same command did not print.
     """
-    texts = pieces.texts
+    texts = segments.texts
     bits = bits_of(texts, templates)
     for at in news:
         bits[at] = max(bits[at], CHANGED)
@@ -73,7 +73,7 @@ def scores_of(
         own[at] += points * share * share  # in code the words are names
     for at, points in (worth or {}).items():
         own[at] += points
-    runs = pieces.equal | pieces.skipped
+    runs = segments.equal | segments.skipped
     # A line of brackets alone is of a rare form, and says nothing.
     bare = {at for at, text in enumerate(texts) if not any(map(str.isalnum, text))}
     for at in runs | (bare - hard - (worth or {}).keys()):
@@ -105,7 +105,7 @@ def scores_of(
 def _beside(
     own: Sequence[float], strong: Sequence[int], plain: set[int], templates: Templates
 ) -> Sequence[float]:
-    """The scores with what strong pieces are worth for those beside them, up to a plain one."""
+    """The scores with what strong segments are worth for those beside them, up to a plain one."""
     scores = [*own]
     for at in strong:
         for step, (number, share, further) in ((1, _BEHIND), (-1, _BEFORE)):

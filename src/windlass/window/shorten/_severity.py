@@ -33,7 +33,7 @@ _PHRASES: Final = re.compile(
     re.IGNORECASE,
 )
 _BEGIN: Final = frozenset({"not", "no", "timed", "could", "couldn", "can", "core", "out"})
-"""The first words of the phrases: only pieces with one of them are searched."""
+"""The first words of the phrases: only segments with one of them are searched."""
 _NONE: Final = re.compile(
     r"(?<![\w.,])(?:0|no|zero|without)\s+(?:\w+\s+)?(?:errors?|fail\w*|warnings?|conflicts?|skipp\w*"
     r"|exceptions?|deprecat\w*)|\b(?:errors?|failures?|failed|warnings?|skipped|aborted|killed"
@@ -65,7 +65,7 @@ def _said_by(token: str) -> str:
 def severity_of(
     texts: Sequence[str], templates: Templates
 ) -> tuple[Mapping[int, float], frozenset[int]]:
-    """What failure words add to each piece, and the pieces that report a failure."""
+    """What failure words add to each segment, and the segments that report a failure."""
     hard: dict[int, bool] = {}
     soft: list[int] = []
     for at, tokens in enumerate(templates.tokens):

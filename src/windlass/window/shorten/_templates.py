@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from windlass.window.shorten._pieces import LINE
+from windlass.window.shorten._segments import LINE
 
 _TOKEN: Final = re.compile(r"[\w./@~+%\\-]+|[^\w\s]")
 _NUMBER: Final = re.compile(r"([+-]?)\d+(?:[.,]\d+)*([^\W\d_]{1,3}|%)?")
@@ -41,9 +41,9 @@ def class_of(token: str) -> str:
 
 
 class Templates:
-    """The form of each piece of a text.
+    """The form of each segment of a text.
 
-    `keys` are the forms (an empty one: the piece is blank), `rows` the places of each frequent one.
+    `keys` are the forms (an empty one: it is blank), `rows` the places of each frequent one.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -63,10 +63,6 @@ class Templates:
             self.keys[at] = coarse[key]
         self.rows: Mapping[str, list[int]] = places
         """By frequent form the places that have it."""
-
-    def is_frequent(self, at: int) -> bool:
-        """Whether many lines have the form of the piece."""
-        return self.keys[at] in self.rows
 
 
 def _collapsed(classes: Sequence[str]) -> str:

@@ -115,7 +115,7 @@ class Decay:
         for turn in turns:
             for at in pending.born(pending.turn - 1 - turn):
                 message = pending.original(at)
-                if message.role != "user" or at in (pending.first_user, pending.last_user):
+                if message.role != "user" or at in pending.transcript.asking:
                     continue
                 if len(message.text) > chars and pending.untouched(at) and not pending.fixed(at):
                     reason = f"pasted text of more than {USER_TOKENS} tokens, in the summary zone"

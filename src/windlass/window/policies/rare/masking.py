@@ -17,7 +17,7 @@ from windlass.window.policies.shared import ERROR_CHARS
 MASK: Final = "[Tool {sort}, {chars} chars, hash={hash}; {recall_hint}]"
 """The line that stands for a masked result: its sort and size, its hash, how to get it back."""
 _HASH_CHARS: Final = 8
-_FINAL: Final = frozenset({"digest", "mask", "fold", "summarise", "expire", "expand"})
+_FINAL: Final = frozenset({"digest", "mask", "fold", "summarise", "expire"})
 
 
 @dataclass(frozen=True, kw_only=True)

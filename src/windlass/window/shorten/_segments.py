@@ -1,4 +1,4 @@
-"""A text in pieces: its lines, each with its end, long ones parted between their words."""
+"""A text in segments: its lines, each with its end, long ones parted between their words."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from windlass.window.digests import ERROR_SIGNS
 
 LINE: Final = 400
 """Characters of a line above which it is parted."""
-_PIECE: Final = 200
-"""Characters of the pieces of a longer line."""
+_SEGMENT: Final = 200
+"""Characters of the segments of a longer line."""
 _BREAKS: Final = ("},", "\\n", ". ", ", ", ",", ";", "|", " ")
 """A long line is parted after the last of these."""
 _BACK: Final = 80
-"""Characters before the end of a piece that are searched for such a place."""
+"""Characters before the end of a segment that are searched for such a place."""
 _MOST_CHARS: Final = 200_000
 _MOST_LINES: Final = 8_000
 """Longer texts are not looked at line by line in their middle."""
@@ -32,14 +32,14 @@ _RARE: Final = 2
 """Characters of a line's beginning, and lines that share a rare one."""
 _NO_DIGITS: Final = str.maketrans("123456789", "0" * 9)
 _RUN: Final = 4
-"""Equal lines in a row from which on those behind the first are one piece."""
+"""Equal lines in a row from which on those behind the first are one segment."""
 
 
-class Pieces:
-    """The pieces of a text, in order; joined they are the text and a line's end.
+class Segments:
+    """The segments of a text, in order; joined they are the text and a line's end.
 
-    `firsts` and `lasts` are the numbers, from 0, of the lines that a piece begins and ends in.
-    `equal` are the pieces that only say the line before them again, `skipped` those that nobody
+    `firsts` and `lasts` are the numbers, from 0, of the lines that a segment begins and ends in.
+    `equal` are the segments that only say the line before them again, `skipped` those that nobody
     looks at: runs of lines in the middle of a very long text.
     """
 
@@ -75,7 +75,7 @@ class Pieces:
     def _add(self, line: str, number: int) -> None:
         at = 0
         while len(line) - at > LINE:
-            end = _part_end(line, at + _PIECE)
+            end = _part_end(line, at + _SEGMENT)
             self._put(line[at:end], number, number)
             at = end
         self._put(f"{line[at:]}\n", number, number)
@@ -86,7 +86,7 @@ class Pieces:
         self.lasts.append(last)
 
     def ends(self, at: int) -> bool:
-        """Whether a line ends with the piece; so it does before the first."""
+        """Whether a line ends with the segment; so it does before the first."""
         return at < 0 or self.texts[at].endswith("\n")
 
 
