@@ -30,7 +30,7 @@ from windlass.context._bodies import (
     with_window,
 )
 from windlass.context._reuse import Reuse
-from windlass.context._threads import Call, Thread, Threads
+from windlass.context._threads import Thread, Threads, ThreadWindow
 from windlass.context._transports import with_models, with_post
 from windlass.context._wrapped_calls import AS_IT_CAME, WrappedCall, WrapReport, describe
 from windlass.context.context import Context
@@ -309,7 +309,7 @@ class _Asking:
         self.model = model
         self.request = request
         self.thread = thread
-        self.call: Call | None = None
+        self.call: ThreadWindow | None = None
         self._expected: ExpectedUse | None = None
         self._usage: dict[str, Any] = {}
         self._counted: tuple[Usage, Usage] | None = None
