@@ -28,8 +28,8 @@ _MOST_THREADS: Final = 1_000
 
 
 @dataclass(slots=True)
-class Call:
-    """A call of a thread: how many messages it had been given, when, and its window.
+class ThreadWindow:
+    """The window that a thread gave a call, and how many messages it had been given by then.
 
     `usage` is what the provider said of it, `answered_at` when (None: nothing so far).
     """
@@ -55,7 +55,7 @@ class Thread:
     tools: bytes
     keys: list[bytes] = field(default_factory=list[bytes])
     times: list[float | None] = field(default_factory=list[float | None])
-    calls: list[Call] = field(default_factory=list[Call])
+    calls: list[ThreadWindow] = field(default_factory=list[ThreadWindow])
     made: int = 0
     answered: bool = False
     chars: int = 0
@@ -89,19 +89,19 @@ class Thread:
         self.keys += keys
         self.times += times
 
-    def call(self) -> Call:
+    def call(self) -> ThreadWindow:
         """What the next call sees; the same as the last one, where nothing was said since."""
         last = self.calls[-1] if self.calls else None
         if last is not None and last.count == len(self.keys):
             window = self.context.window_again(last.window)
         else:
             window = self.context.window()
-        call = Call(len(self.keys), window)
+        call = ThreadWindow(len(self.keys), window)
         self.calls.append(call)
         self.made += 1
         return call
 
-    def tell(self, call: Call) -> None:
+    def tell(self, call: ThreadWindow) -> None:
         """Have the next calls planned by what the provider said of one."""
         if call.usage is not None:
             self.context.report(call.usage, call.window, at=call.answered_at)
@@ -146,14 +146,14 @@ class Threads:
         thread.context.now_said([*request.head, *request.messages])
         return thread
 
-    def answered(self, thread: Thread, call: Call, usage: Mapping[str, Any]) -> None:
+    def answered(self, thread: Thread, call: ThreadWindow, usage: Mapping[str, Any]) -> None:
         """Take what the provider counted of a call; what it says later is added."""
         with self.lock:
             call.usage = {**(call.usage or {}), **usage}
             call.answered_at = self._clock()
             thread.tell(call)
 
-    def without_thinking(self, thread: Thread, call: Call) -> Call:
+    def without_thinking(self, thread: Thread, call: ThreadWindow) -> ThreadWindow:
         """A call in the place of one whose thinking was refused."""
         with self.lock:
             thread.context.thinking_refused()

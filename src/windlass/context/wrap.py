@@ -31,7 +31,7 @@ from windlass.context._bodies import (
     with_window,
 )
 from windlass.context._reuse import Reuse
-from windlass.context._threads import Call, Thread, Threads
+from windlass.context._threads import Thread, Threads, ThreadWindow
 from windlass.context._transports import with_models, with_post
 from windlass.context.context import Context
 from windlass.context.wrapped_calls import (
@@ -289,7 +289,7 @@ class _Asking:
         self.model = model
         self.request = request
         self.thread = thread
-        self.call: Call | None = None
+        self.call: ThreadWindow | None = None
         self._expected: ExpectedUse | None = None
         self._usage: dict[str, Any] = {}
         self._counted: tuple[Usage, Usage] | None = None

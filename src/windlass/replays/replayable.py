@@ -132,8 +132,8 @@ def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
     grade: Grade = imported.get("grade", "A")
     as_words = bool(imported.get(RESULTS_AS_WORDS))
     lanes = Lanes(rows, tasks=OPERATORS in definition)
-    talks: list[_Talk] = []
-    newest: dict[Lane, _Talk] = {}
+    conversations: list[_Conversation] = []
+    newest: dict[Lane, _Conversation] = {}
     ids = {stored.id: stored for stored in rows if stored.id is not None}
     replies = {stored.row.trace_id: stored for stored in rows}
     for call in store.calls(session_id):
@@ -142,19 +142,20 @@ def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
             continue
         sent = [shown.message_id for shown in call.shown]
         lane = lanes.lane(reply)
-        begins = lane not in newest
         above = (each for each in lane.chain() if each.sounding is None)
         goes_on = (lane,) if lane.sounding is not None else above
-        before = (newest[each] for each in goes_on if each in newest)
-        talk = next((one for one in before if one.continues(sent, is_whole=begins)), None)
-        if talk is None:
-            talk = _Talk()
-            talks.append(talk)
-        newest[lane] = talk
-        talk.add(call, sent, reply, ids)
-    for number, talk in enumerate(talks, start=1):
-        name = session_id if len(talks) == 1 else f"{session_id}, conversation {number}"
-        yield replace(talk.recording(store, name, grade), results_as_words=as_words)
+        before = ((newest[each], each != lane) for each in goes_on if each in newest)
+        found = (one for one, is_whole in before if one.continues(sent, is_whole=is_whole))
+        conversation = next(found, None)
+        if conversation is None:
+            conversation = _Conversation()
+            conversations.append(conversation)
+        newest[lane] = conversation
+        conversation.add(call, sent, reply, ids)
+    for number, conversation in enumerate(conversations, start=1):
+        alone = len(conversations) == 1
+        name = session_id if alone else f"{session_id}, conversation {number}"
+        yield replace(conversation.recording(store, name, grade), results_as_words=as_words)
 
 
 def _beside(store: Store, names: Sequence[str]) -> Iterator[float]:
@@ -166,7 +167,7 @@ def _beside(store: Store, names: Sequence[str]) -> Iterator[float]:
 
 
 @dataclass(slots=True)
-class _Talk:
+class _Conversation:
     """A conversation of a session: each call was sent what the call before was, and more.
 
     A call of the same lane that was sent less belongs to it, too: a window left something out.

@@ -30,23 +30,23 @@ class ShortenedRequests(Requests):
         super().__init__(record, counter)
         self._policy = policy
         self._prices = prices
-        self._talks: dict[Lane, _Talk] = {}
+        self._of_lanes: dict[Lane, _Appended] = {}
         self._entries: Sequence[Entry] = ()
 
     def new(self, call: Call) -> NewSegments:
         """What is new in the request of a call."""
         has_same_head = self.is_same_head(call.tools)
-        talk = self._talk(call)
+        known = self._conversation_of(call)
         if not has_same_head:
-            talk.conversation.cool()
+            known.conversation.cool()
         at = None if call.free else call.row.timestamp
-        for shown in call.shown[len(talk.ids) :]:
+        for shown in call.shown[len(known.ids) :]:
             row = self.record.by_id[shown.message_id].row
             message = self.record.sent(shown)[1]
             item = Item(shown.message_id, message, row.node_type, row.phase, row.turn, row.attempt)
-            talk.conversation.append(item, at=at)
-            talk.ids.append(shown.message_id)
-        entries = talk.conversation.window().entries
+            known.conversation.append(item, at=at)
+            known.ids.append(shown.message_id)
+        entries = known.conversation.window().entries
         pairs = enumerate(zip(entries, self._entries, strict=False))
         differing = (at for at, (now, was) in pairs if now is not was)
         same = next(differing, min(len(entries), len(self._entries))) if has_same_head else 0
@@ -56,14 +56,16 @@ class ShortenedRequests(Requests):
             same, pieces, [each.item.id for each in entries[same:]], same=has_same_head
         )
 
-    def _talk(self, call: Call) -> _Talk:
+    def _conversation_of(self, call: Call) -> _Appended:
         """The conversation that the call goes on with: its lane's, or that which this continues."""
         ids = [shown.message_id for shown in call.shown]
-        talk = next((self._talks[lane] for lane in call.lane.chain() if lane in self._talks), None)
-        if talk is None or talk.ids != ids[: len(talk.ids)]:
-            talk = _Talk(self._conversation(call.row.model or ""), [])
-        self._talks[call.lane] = talk
-        return talk
+        known = next(
+            (self._of_lanes[lane] for lane in call.lane.chain() if lane in self._of_lanes), None
+        )
+        if known is None or known.ids != ids[: len(known.ids)]:
+            known = _Appended(self._conversation(call.row.model or ""), [])
+        self._of_lanes[call.lane] = known
+        return known
 
     def _conversation(self, model: str) -> Conversation:
         return Conversation(
@@ -73,7 +75,7 @@ class ShortenedRequests(Requests):
         )
 
 
-class _Talk(NamedTuple):
+class _Appended(NamedTuple):
     """A conversation, and the ids of what was appended to it."""
 
     conversation: Conversation
