@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.importing.making import DATA, Session, call, result, text
 from windlass.hooks._tail import Tail
 from windlass.hooks.agent_events import SeenCall
+from windlass.importing.streams import recordings
 
 OWN_MODEL = "anthropic/claude-opus-4-5-20251101"
 
@@ -337,3 +338,20 @@ def test_a_recorded_session_only_appends(tmp_path: Path) -> None:
     assert [isinstance(one, str) for one in seen] == [True, True, False, False, False, False]
     assert len({one.call_id for one in calls}) == 4
     assert all(one.result and one.tool and one.arguments for one in calls)
+
+
+def test_what_is_in_view_is_what_an_import_says_of_the_last_call(tmp_path: Path) -> None:
+    session = parallel((1, 0))
+    session.answer("m2", text("I look."), call("c3"))
+    kept = session.user([result("c3", "r3")])
+    session.answer("m3", text("Taken back."))
+    session.user("No.")
+    session.last = kept["uuid"]
+    session.add("attachment", attachment={"type": "listing", "content": "- a skill"})
+    session.answer("m4", text("Done."))
+    path = tmp_path / "t.jsonl"
+    tail = tail_of(path, session.records)
+    main, *_ = recordings(path)
+    shown = {"user": lambda one: one.text, "tool": lambda one: f"{one.tool_call_id}={one.text}"}
+    said = [shown[one.role](one) for one in main.messages if one.role in shown]
+    assert told(tail) == said == ["Go.", "c2=r2", "c1=r1", "c3=r3", "- a skill"]

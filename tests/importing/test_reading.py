@@ -512,3 +512,18 @@ def test_what_is_left_out_of_one_trajectory_is_not_told_of_the_next(tmp_path: Pa
     first, second = read(write_lines(tmp_path / "t.jsonl", runs))
     assert sum(first.skipped.values()) == 1
     assert second.skipped == {}
+
+
+def test_of_a_result_with_a_picture_that_cannot_be_read_the_text_stays(tmp_path: Path) -> None:
+    session = Session()
+    session.user("Look.")
+    session.answer("m1", call("t1"))
+    picture = {"type": "image", "source": {"type": "base64", "data": "aGk"}}
+    session.user([result("t1"), text("and this"), {"type": "mystery"}])
+    session.records[-1]["message"]["content"][0]["content"] = [text("a plan"), picture]
+    session.answer("m2", text("A house."))
+    (one,) = read(write_lines(tmp_path / "a.jsonl", session.records))
+    assert [message.text for message in one.messages] == [
+        *("Look.", "", "a plan", "and this", "A house.")
+    ]
+    assert one.skipped == {"parts of messages that cannot be read": 1}

@@ -19,7 +19,7 @@ from windlass.api.opening import check_store, open_store
 from windlass.caching.rates import many, money, override
 from windlass.errors import StoreError, UsageError, WindlassError
 from windlass.history.base import LATEST, SessionFilter, Store, in_words
-from windlass.hooks._passages_found import PassageIndex, words_of_query
+from windlass.hooks._passages import PassageIndex, words_of_query
 from windlass.hooks.hook_journal import HookJournal
 from windlass.hooks.kept_originals import (
     UnknownReference,
@@ -93,7 +93,7 @@ class ToolAnswers:
             if store is not None:
                 sessions = self._index.read(store, lambda name: self._is_meant(store, name))
                 memories = _memories(store, query, limit)
-        told = [each.told(words) for each in islice(self._index.found(query), limit)]
+        told = [each.line(words) for each in islice(self._index.search(query), limit)]
         of = "" if self.project is None else f" of {self.project}, or of a folder that is not known"
         parts = [f"searched: {many(sessions, 'session')}{of}"]
         if self._index.left_out:
