@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.providers._http import EventParser
+from windlass.providers._http import read_events
 
 
 def parsed(*pieces: bytes) -> list[str]:
-    parser = EventParser()
-    return [event for piece in pieces for event in parser.feed(piece)] + parser.close()
+    async def stream() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    async def read() -> list[str]:
+        return [event async for event in read_events(stream())]
+
+    return asyncio.run(read())
 
 
 def test_lines_of_data_are_joined_and_comments_left_out() -> None:

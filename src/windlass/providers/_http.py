@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import MappingProxyType
@@ -27,7 +27,8 @@ from windlass.safety.foreign import parse_json
 CONNECT_S: Final = 10.0
 READ_S: Final = 120.0
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
-_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
+"""An LF that belongs to a CR may follow in the next piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +80,10 @@ class HttpClient:
                 whole = (await response.aread()).decode("utf-8", "replace")
                 yield AnswerPiece(self._read(whole), whole=True)
                 return
-            parser = EventParser()
-            async for piece in response.aiter_bytes():
-                for data in parser.feed(piece):
+            async with aclosing(read_events(response.aiter_bytes())) as events:
+                async for data in events:
                     if data != "[DONE]":
                         yield AnswerPiece(self._read(data))
-            for data in parser.close():
-                if data != "[DONE]":
-                    yield AnswerPiece(self._read(data))
 
     async def close(self) -> None:
         """Close the connections; the next request makes new ones."""
@@ -210,41 +207,29 @@ def _most_connections() -> int | None:
     return None if most == resource.RLIM_INFINITY else max(1, most // 2)
 
 
-class EventParser:
-    """Server-sent events out of the bytes of a response, however the bytes are cut.
+async def read_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
+    """Read the data of server-sent events out of the bytes of a response, however they are cut.
 
-    It takes the pieces of a stream in order and returns the data of the events that they complete.
     The format is that of the HTML standard, "Server-sent events": lines end with CR, LF or both,
     `data:` lines of one event are joined, an empty line ends the event. Comments, names and ids are
-    ignored.
+    ignored. The last event may lack its empty line, which some servers leave out.
     """
+    rest, data = b"", list[str]()
+    async for piece in pieces:
+        *lines, rest = _LINE_END.split(rest + piece)
+        for line in lines:
+            if line:
+                data += _data_in(line)
+            elif data:
+                yield "\n".join(data)
+                data = []
+    if rest.endswith(b"\r"):  # without it, a line that was cut is no line
+        data += _data_in(rest.removesuffix(b"\r"))
+    if data:
+        yield "\n".join(data)
 
-    def __init__(self) -> None:
-        self._rest = b""
-        self._data: list[str] = []
 
-    def feed(self, piece: bytes) -> list[str]:
-        """The data of the events that end inside `piece`."""
-        text = self._rest + piece
-        held = text.endswith(b"\r")  # an LF that belongs to it may follow in the next piece
-        *lines, self._rest = _LINE_END.split(text.removesuffix(b"\r"))
-        if held:
-            self._rest += b"\r"
-        return [event for line in lines if (event := self._take(line)) is not None]
-
-    def close(self) -> list[str]:
-        """The data of a last event without its empty line, which some servers leave out."""
-        events = self.feed(b"\n") if self._rest.endswith(b"\r") else []
-        self._rest = b""  # a line that was cut is no line
-        last = self._take(b"")
-        return events if last is None else [*events, last]
-
-    def _take(self, line: bytes) -> str | None:
-        """Read one line; the data of the event it ends, if it ends one."""
-        if not line:
-            data, self._data = self._data, []
-            return "\n".join(data) if data else None
-        field, _, value = line.removeprefix(b"\xef\xbb\xbf").partition(b":")
-        if field == b"data":
-            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
-        return None
+def _data_in(line: bytes) -> list[str]:
+    """The data of a line: one text, or none."""
+    field, _, value = line.removeprefix(b"\xef\xbb\xbf").partition(b":")
+    return [value.removeprefix(b" ").decode("utf-8", "replace")] if field == b"data" else []
