@@ -383,7 +383,7 @@ MODELS = {
 
 def repairs_of(form: str, listed: Objects) -> tuple[str, ...]:
     context = windlass.Context(MODELS[form], {"enabled": False})
-    context.use_form(form)  # type: ignore[arg-type]
+    context.listed.use_form(form)  # type: ignore[arg-type]
     for one in listed:
         context.append(one)
     return context.repairs

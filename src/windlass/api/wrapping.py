@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
-from windlass.api.opening import open_store, shared_store
 from windlass.caching.prices import Prices
 from windlass.context.wrap import WrapOptions, wrapped
 from windlass.context.wrapped_calls import CallContents, WrappedCall, WrapReport
 from windlass.errors import UsageError
-from windlass.settings.settings import Settings
 from windlass.window.options import Policy
+
+if TYPE_CHECKING:
+    from windlass.settings.settings import Settings
 
 Client = TypeVar("Client")
 
@@ -101,7 +102,9 @@ class ClientReport(WrapReport):
         Raises UsageError for a place that is no store, and StoreError where it cannot be written.
         """
         from windlass.api._saved_calls import SavedConversation
+        from windlass.api.opening import shared_store
         from windlass.history.base import SessionFilter
+        from windlass.settings.settings import Settings
 
         settings = Settings.read({"store": store})
         _check_place(settings)
@@ -134,6 +137,8 @@ class ClientReport(WrapReport):
 
 def _check_place(settings: Settings) -> None:
     """Raise UsageError for a folder of other files, in which a store would get lost."""
+    from windlass.api.opening import open_store
+
     folder = settings.store
     if not isinstance(folder, Path) or not folder.is_dir():
         return

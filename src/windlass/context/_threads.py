@@ -199,7 +199,7 @@ class Threads:
             new_head = thread.head != request.head_blocks
             if new_head and not thread.answered:
                 return None  # the same question, asked of somebody else
-            if not thread.context.goes_on_with(request.bare[count : count + 1]):
+            if not thread.context.listed.goes_on_with(request.bare[count : count + 1]):
                 continue
             if thread.tools != _tools_key(request) or len(thread.head) != len(request.head_blocks):
                 return self._anew(thread, request)

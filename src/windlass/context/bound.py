@@ -47,7 +47,7 @@ def bound(
     if kept is None:
         context = Context(model, policy, **options)
         if form := form_of_list(messages):
-            context.use_form(form)
+            context.listed.use_form(form)
         kept = _Kept(copy.deepcopy(settings), [], context)
     else:
         kept.context.pins = pins
@@ -95,7 +95,7 @@ class _Kept:
             and given == list(messages[:count])
             and all(repr(copied(messages[at])) == text for at, text in self.exact.items())
             and self.context.pinned_by(pins)
-            and self.context.goes_on_with(messages[count : count + 1])
+            and self.context.listed.goes_on_with(messages[count : count + 1])
         )
 
 

@@ -109,16 +109,17 @@ class Context:
             way_back = ""  # it does what its document says, whatever the tools
         self.pins = frozenset(map(_as_pin, options.get("pins", ())))
         self._counter = FamilyCounter(self.model)
-        self._list = FollowedList(
+        self.listed = FollowedList(
             Intake(
                 refused=_VIDEO if self.model.startswith(_NO_VIDEO) else (),
                 pictures_of_users=self.model.startswith("openai/"),
             )
         )
+        """The list that is appended to."""
         self._revised: list[str] = []
         """What became of messages because of what was said after them, as sentences."""
         self._last: ChatWindow | None = None
-        self._marks = CallerMarks(self._list)
+        self._marks = CallerMarks(self.listed)
         self._block = ""
         """What the next call is told at its end."""
         self._sent: ChatWindow | None = None
@@ -171,37 +172,29 @@ class Context:
         and whose meaning is not clear; it counts as not appended then. The rest is mended
         and told in `entries`.
         """
-        where = f"message {self._list.position}"
+        where = f"message {self.listed.position}"
         if has_objects(message):
             message = as_json(message)
         at = said_at(message, where) if isinstance(message, Mapping) else None
-        reading = self._list.read(message)
+        reading = self.listed.read(message)
         before = self._before_answer(message)
         window = self._last  # what the call was sent, where it was asked for
-        taken_in = self._list.take(message, reading)
+        taken_in = self.listed.take(message, reading)
         if before is not None:
             self.report(message["usage"], before)
         self._take_in(taken_in, message, at, window)
-        self._list.objects.append(message)
+        self.listed.objects.append(message)
         self._last = None
-
-    def use_form(self, form: FormName, *, apart: bool = False) -> None:
-        """Read the list in this form from here on; what came before looks the same in it.
-
-        `apart`: neighbours of one side stay apart where the caller gave them so. Vendors take that
-        and gateways refuse it.
-        """
-        self._list.use_form(form, apart=apart)
 
     def _take_in(
         self, taken_in: Sequence[Taken], message: Chat, at: float | None, window: ChatWindow | None
     ) -> None:
         """Hand on what was taken, said at `at` seconds; `window` is what the call was sent."""
-        for revised in self._list.intake.revised():
+        for revised in self.listed.intake.revised():
             self._revise(revised)
         for taken in taken_in:
             ident, source = taken.item.id, taken.source
-            self._list.note(taken)
+            self.listed.note(taken)
             if taken.left_out:
                 continue
             answer = taken.item.message.role == "assistant"
@@ -228,18 +221,14 @@ class Context:
         self.conversation.settle(
             edit if message is None else Replace(ident, message, "repair", reason)
         )
-        self._revised.append(f"message {self._list.sources.get(ident)}: {reason}")
+        self._revised.append(f"message {self.listed.sources.get(ident)}: {reason}")
 
     def _note_cleared(self, answer: Chat) -> None:
         """Take in what the provider cleared of the call of this answer, if it says so."""
         clear = self._server_clear
-        if clear is not None and self._list.form == "anthropic":
+        if clear is not None and self.listed.form == "anthropic":
             uses = cleared(read_edits(answer), "cleared_tool_uses")
             self._cache.cleared = Cleared(uses, frozenset(clear.exclude_tools))
-
-    def goes_on_with(self, messages: Sequence[Chat]) -> bool:
-        """Whether the list can go on with these: not with more of a response that was taken."""
-        return self._list.goes_on_with(messages)
 
     def window(self, block: str | None = None) -> ChatWindow:
         """What the next call should see. Asking again changes nothing.
@@ -264,7 +253,7 @@ class Context:
 
     def _flush(self) -> None:
         """Take in the response whose items were held back."""
-        if held := self._list.flush():
+        if held := self.listed.flush():
             self._take_in(held, {}, None, self._last)
             self._last = None
 
@@ -274,13 +263,13 @@ class Context:
         A message that was shortened before stays as it is. Raises UsageError for an unknown
         one.
         """
-        ident = self._list.places.get(_as_pin(which))
+        ident = self.listed.places.get(_as_pin(which))
         if ident is None and which in self._late():
             self.pins |= {which}  # it is pinned when the results before it are there
             return
         if ident is None:
             raise UsageError(
-                f"no message {which!r} to pin; there are {self._list.position} messages, and ids"
+                f"no message {which!r} to pin; there are {self.listed.position} messages, and ids"
                 " stand in the window's entries"
             )
         self.pins |= {which}
@@ -354,7 +343,7 @@ class Context:
         window, when all items of a response were appended.
         """
         self._flush()
-        listed = self._list
+        listed = self.listed
         told = list_repairs(listed.form, listed.taken, listed.intake, self.model, self.specs)
         return (*self._revised, *told)
 
@@ -369,7 +358,7 @@ class Context:
             end: Whether the request as a whole has one, which stands at its end.
             until: The first place at which no other mark may stand (None: there is none).
         """
-        marks = CallerMarks(self._list, tuple(own), end, until)
+        marks = CallerMarks(self.listed, tuple(own), end, until)
         if self._marks != marks:
             self._marks, self._last = marks, None
 
@@ -384,10 +373,10 @@ class Context:
 
     def replace_head(self, position: int, message: Message) -> None:
         """Let a system message at a position of the list be another one from here on."""
-        for at, taken in enumerate(self._list.taken):
+        for at, taken in enumerate(self.listed.taken):
             if taken.source == position:
                 item = replace(taken.item, message=message)
-                self._list.taken[at] = replace(taken, item=item)
+                self.listed.taken[at] = replace(taken, item=item)
                 edit = Replace(item.id, message, "repair", "the caller changed it")
                 self.conversation.settle(edit)
                 self._last = None
@@ -420,19 +409,19 @@ class Context:
 
     @property
     def _originals(self) -> dict[str, Message]:
-        return {one.item.message.content_hash: one.item.message for one in self._list.taken}
+        return {one.item.message.content_hash: one.item.message for one in self.listed.taken}
 
     # ---- for windows and the memo -------------------------------------------------------
 
     @property
     def appended(self) -> list[Chat]:
         """What was appended, the caller's own objects."""
-        return self._list.objects
+        return self.listed.objects
 
     @property
     def taken(self) -> tuple[Taken, ...]:
         """The messages that were taken in, those that wait for results included."""
-        return (*self._list.taken, *self._list.intake.late)
+        return (*self.listed.taken, *self.listed.intake.late)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -457,18 +446,13 @@ class Context:
         """Tokens of a request of these messages and the tools, before any correction."""
         return request_tokens(self._counter, messages, self._tools.needed)
 
-    @property
-    def calibration(self) -> float:
-        """What the model's own count is divided by ours."""
-        return self.reports.calibration
-
     def corrected(self, tokens: int) -> int:
         """A count corrected by what the provider reported."""
-        return round(tokens * self.calibration)
+        return round(tokens * self.reports.calibration)
 
     def tokens_of(self, message: Message) -> int:
         """Tokens of one message, by the corrected count."""
-        return round(self._counter.message(message) * self.calibration)
+        return round(self._counter.message(message) * self.reports.calibration)
 
     @property
     def _scale(self) -> float:
@@ -487,24 +471,24 @@ class Context:
 
     def pinned_by(self, pins: frozenset[str | int]) -> bool:
         """Whether `pins` would have pinned the same of what was appended so far."""
-        places = self._list.places.keys()
+        places = self.listed.places.keys()
         return places & self.pins == places & pins
 
     def unknown_pins(self) -> list[str | int]:
         """The pins that no message was found for."""
-        return sorted(self.pins.difference(self._list.places, self._late()), key=str)
+        return sorted(self.pins.difference(self.listed.places, self._late()), key=str)
 
     def _late(self) -> set[str | int | None]:
         """The ids and positions of messages that wait for the results before them."""
-        return {key for one in self._list.intake.late for key in (one.item.id, one.source)}
+        return {key for one in self.listed.intake.late for key in (one.item.id, one.source)}
 
     def now_said(self, messages: Sequence[Chat]) -> None:
         """Let windows show these objects, equal to those that were appended."""
-        if self._list.now_said(messages):
+        if self.listed.now_said(messages):
             self._last = None
 
     def _window(self) -> ChatWindow:
-        conversation, intake = self.conversation, self._list.intake
+        conversation, intake = self.conversation, self.listed.intake
         loose = [
             Entry(one.item, one.item.message, one.repair or "said before", one.repair and "repair")
             for one in intake.unanswered()
@@ -525,8 +509,8 @@ class Context:
             assumed=self._assumed(),
             own_marks=self._marks.places(call.entries),
         )
-        objects, form = [*self._list.written(call.entries)], self._list.form or "openai"
-        if opening := self._list.opening():
+        objects, form = [*self.listed.written(call.entries)], self.listed.form or "openai"
+        if opening := self.listed.opening():
             said = [entry.message for entry in call.entries]
             if ANSWERED in repaired_ends(form, said, self.model, system_anywhere=True):
                 objects += opening

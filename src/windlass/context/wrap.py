@@ -166,7 +166,7 @@ class _Wrapper:
         )
         for message in request.head:
             context.append(message)
-        context.use_form(request.form, apart=True)
+        context.listed.use_form(request.form, apart=True)
         return context
 
     def asked(self, path: str, body: Any) -> tuple[Any, _Asking | None]:
