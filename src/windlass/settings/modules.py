@@ -81,6 +81,8 @@ class Modules:
         Raises UntrustedError where it may not be loaded, UsageError where there is none, where
         it fails, or where its name is that of an installed one.
         """
+        if "" in dotted.split("."):
+            raise UsageError(f"{dotted!r} is no module: expected a name such as 'package.module'")
         top = dotted.partition(".")[0]
         self._names.add(_folded(top))
         try:
