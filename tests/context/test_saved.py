@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -436,6 +437,26 @@ class TestOddCalls:
         assert reply.row.tokens_in == 1_800
         assert reply.row.tokens_cached == 500
         assert reply.row.cost == report.cost > 0
+
+    def test_pictures_are_kept(self, claude: Any, store: Path, windlass: CommandLine) -> None:
+        data = (
+            "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+            "rkJggg=="
+        )
+        source = {"type": "base64", "media_type": "image/png", "data": data}
+        image = {"type": "image", "source": source}
+        client = library.wrap(claude, {**LEAN, "images_after": 1})
+        messages = history(3)
+        messages[2]["content"][0]["content"] = [{"type": "text", "text": "It is:"}, image]
+        for turns in (1, 2, 3):
+            ask(client, messages[: 2 * turns + 1])
+            client.windlass.save(store)
+        (name,) = client.windlass.save(store).sessions
+        agree(windlass, store, client.windlass)
+        with opened(store) as kept:
+            said = [one.row.message for one in kept.rows(name) if one.row.message is not None]
+            (picture,) = (one for message in said for one in message.pictures)
+            assert kept.picture(picture.sha256) == base64.b64decode(data)
 
     def test_a_caller_that_changes_replies_makes_no_second_one(
         self, claude: Any, store: Path
