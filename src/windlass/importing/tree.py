@@ -150,6 +150,7 @@ class ConversationTree:
         node = self.tails.get(lane)
         for message in reading.messages:
             is_awaited = node is not None and node.call is not None and not node.messages
+            is_awaited = is_awaited and call is None  # which would be another one
             is_piece = reading.joins and node is not None and node.is_open
             if node is not None and (is_piece or (is_awaited and message.role == "assistant")):
                 self.extend(node, message)
