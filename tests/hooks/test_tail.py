@@ -353,7 +353,7 @@ def test_what_is_in_view_is_what_an_import_says_of_the_last_call(tmp_path: Path)
     tail = tail_of(path, session.records)
     main, *_ = recordings(path)
     said = [
-        f"{one.tool_call_id}={one.text}" if one.role == "tool" else one.text
+        one.text if one.role == "user" else f"{one.tool_call_id}={one.text}"
         for one in main.messages
         if one.role in ("user", "tool")
     ]

@@ -367,6 +367,19 @@ def test_a_turn_of_codex_exec_is_shared_out_by_what_its_calls_were_sent_and_said
     assert one.usage == Usage(13_000, 250, 9_000)
 
 
+def test_a_turn_of_codex_exec_without_an_answer_was_paid_for(tmp_path: Path) -> None:
+    events = [
+        {"type": "thread.started", "thread_id": "t-1"},
+        {"type": "turn.started"},
+        turn_end(1_000, 600, 50),
+        item("agent_message", "item_0", text="One."),
+        turn_end(3_000, 1_600, 70),
+    ]
+    (one,) = recordings(write_lines(tmp_path / "run.jsonl", events))
+    assert [call.usage for call in one.calls] == [Usage(1_000, 50, 600), Usage(2_000, 20, 1_000)]
+    assert said(one)[1:] == [("assistant", "[not recorded]"), ("assistant", "One.")]
+
+
 @pytest.mark.parametrize("name", ["a.jsonl", "z.jsonl"])
 def test_a_thread_with_a_rollout_and_events_counts_once(tmp_path: Path, name: str) -> None:
     usage = {"input_tokens": 1_000, "cached_input_tokens": 600, "output_tokens": 50}

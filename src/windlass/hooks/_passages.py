@@ -24,7 +24,7 @@ _SHOWN: Final = 240
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class SessionPassage:
     """A piece of a message: what brings it back, its lines (from 1), and what it says."""
 
     reference: str
@@ -49,7 +49,7 @@ class PassageIndex:
     left_out: set[str] = field(default_factory=set[str])
     """Sessions that are not read whole: there was no room for them."""
     _words: WordIndex = field(default_factory=WordIndex)
-    _passages: list[Passage] = field(default_factory=list[Passage])
+    _passages: list[SessionPassage] = field(default_factory=list[SessionPassage])
     _known: set[str] = field(default_factory=set[str])
     """The keys of the messages that were read."""
     _sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
@@ -95,9 +95,9 @@ class PassageIndex:
         for line, part in split_text(text):
             last = line + part.count("\n")
             self._words.add(len(self._passages), part)
-            self._passages.append(Passage(ref, line, last, who, session, part))
+            self._passages.append(SessionPassage(ref, line, last, who, session, part))
 
-    def search(self, query: str) -> Iterator[Passage]:
+    def search(self, query: str) -> Iterator[SessionPassage]:
         """The passages that belong to a query, the best first; of equal ones the newest."""
         shares, need = self._words.shares(query)
         for number, share in sorted(shares.items(), key=lambda each: (-each[1], each[0])):

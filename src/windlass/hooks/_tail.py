@@ -19,7 +19,7 @@ from typing import Any, Final
 from windlass.hooks.agent_events import SeenCall
 from windlass.hooks.delivery import text_hash
 from windlass.hooks.shapes import CLAUDE_CODE
-from windlass.importing.claude_code import SIDE_CHAIN, Transcript
+from windlass.importing.claude_code import SIDE_CHAIN, ClaudeTranscript
 from windlass.importing.json_files import NamedFile
 from windlass.importing.tree import Node
 from windlass.messages import Text, ToolCall
@@ -56,7 +56,7 @@ class Tail:
     """Where reading began."""
     _offset: int = 0
     _rest: bytes = b""
-    _transcript: Transcript = field(init=False)
+    _transcript: ClaudeTranscript = field(init=False)
     _end: Node | None = None
     """The last step that the model saw."""
     _results: dict[str, _Result] = field(default_factory=dict[str, _Result])
@@ -65,7 +65,7 @@ class Tail:
     """Whether a step did not follow the one before it."""
 
     def __post_init__(self) -> None:
-        self._transcript = Transcript(NamedFile(self.path))
+        self._transcript = ClaudeTranscript(NamedFile(self.path))
 
     def read(self) -> bool:
         """Take in what was appended. Whether all of it only appends to what was in view.

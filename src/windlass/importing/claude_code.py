@@ -110,14 +110,14 @@ def scan(file: RecordedFile, answers: Answers) -> None:
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of a file: the session, its branches and its side chains."""
-    transcript = Transcript(file)
+    transcript = ClaudeTranscript(file)
     requests = RecordedRequests()
     has_requests = any(text_of(record, "type") in TYPES for record in file.head)
     for record in file.records():
         if not has_requests and transcript.is_over(record):
             yield from transcript.recordings(answers)
             file.skipped.clear()
-            transcript = Transcript(file)
+            transcript = ClaudeTranscript(file)
         if has_requests:
             with suppress(*MALFORMED):  # a request that is missing makes it a transcript
                 requests.add(record)
@@ -158,7 +158,7 @@ def _of_progress(record: Record) -> Record:
     return {**inner, "agentId": progress.get("agentId") or "agent", "uuid": None}
 
 
-class Transcript:
+class ClaudeTranscript:
     """The records of a session as a tree, which may grow."""
 
     def __init__(self, file: NamedFile) -> None:
@@ -353,14 +353,12 @@ class Transcript:
             self._file.skipped[_UNTOLD] += self._compactions
         counted = self._file.skipped[COUNTED]
         # The session first; among ends with the same beginning, the one that was reached last.
-        conversations = self.tree.conversations(
-            answers, lambda one: (one.lane != "", one.root, -one.last)
-        )
+        paths = self.tree.paths(answers, lambda one: (one.lane != "", one.root, -one.last))
         if main:
             self._file.skipped[COUNTED] = counted
         recordings: list[Recording] = []
         own = self.name
-        for one in conversations:
+        for one in paths:
             kind: Kind = "session"
             name = own
             if one.lane:
@@ -392,10 +390,10 @@ def _key_of_block(message: Message) -> str:
     return part.data if isinstance(part, Opaque) else message.content_hash
 
 
-_PARSERS: Final[Mapping[str, Callable[[Transcript, Record], Node | None]]] = {
-    "user": Transcript.take_user,
-    "assistant": Transcript.take_answer,
-    "attachment": Transcript.take_attachment,
-    "system": Transcript.take_system,
-    "progress": Transcript.take_progress,
+_PARSERS: Final[Mapping[str, Callable[[ClaudeTranscript, Record], Node | None]]] = {
+    "user": ClaudeTranscript.take_user,
+    "assistant": ClaudeTranscript.take_answer,
+    "attachment": ClaudeTranscript.take_attachment,
+    "system": ClaudeTranscript.take_system,
+    "progress": ClaudeTranscript.take_progress,
 }

@@ -59,7 +59,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     for name, one in threads.items():
         one.end_turn(None)
         calls = [node.call for node in one.tree.nodes if node.call is not None]
-        if name in answers.threads:
+        if name and name in answers.threads:
             file.skipped[COUNTED] += len(calls)
             continue
         file.skipped[_UNTOLD] += sum(call.estimated for call in calls)

@@ -162,7 +162,7 @@ class Exchanges:
         for chain in self._chains.values():
             if chain.reply is not None:
                 self._tree.extend(self._tree.tails[chain.lane], chain.reply)
-        for one in self._tree.conversations(order=lambda node: (False, node.root, 0)):
+        for one in self._tree.paths(order=lambda node: (False, node.root, 0)):
             chain = self._chains[one.lane]
             name = chain.key or f"{self._file.path.stem}-{chain.lane}"
             kind: Kind = "session"

@@ -70,7 +70,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class Conversation:
+class TreePath:
     """A path through the tree, and the calls that no other path counts."""
 
     nodes: list[Node]
@@ -150,6 +150,7 @@ class ConversationTree:
         node = self.tails.get(lane)
         for message in reading.messages:
             is_awaited = node is not None and node.call is not None and not node.messages
+            is_awaited = is_awaited and call is None  # which would be another one
             is_piece = reading.joins and node is not None and node.is_open
             if node is not None and (is_piece or (is_awaited and message.role == "assistant")):
                 self.extend(node, message)
@@ -163,9 +164,9 @@ class ConversationTree:
 
     # ---- out ------------------------------------------------------------------------
 
-    def conversations(
+    def paths(
         self, answers: Answers | None = None, order: Callable[[Node], Order] | None = None
-    ) -> list[Conversation]:
+    ) -> list[TreePath]:
         """The paths with calls that no path before has, sorted by their ends.
 
         With `answers`, a call that another file has, too, is not counted here, and a word stands
@@ -176,7 +177,7 @@ class ConversationTree:
             ends.sort(key=order)
         met: set[Node] = set()
         shown: set[Node] = set()
-        conversations: list[Conversation] = []
+        paths: list[TreePath] = []
         for end in ends:
             path, is_new = end.path(), False
             messages: list[Message] = []
@@ -194,10 +195,10 @@ class ConversationTree:
             shown.update(path if is_new else ())  # if not here, then where its calls are counted
             if calls:
                 self._limit.take_again(len(messages))
-                conversations.append(Conversation(path, messages, calls))
+                paths.append(TreePath(path, messages, calls))
         if unsent := sum(len(node.messages) for node in self.nodes if node not in shown):
             self._file.skipped[UNSENT] += unsent
-        return conversations
+        return paths
 
     def _counted(self, node: Node, call: RecordedCall, answers: Answers) -> RecordedCall | None:
         """The call of a node; None where it was counted before."""
@@ -211,7 +212,7 @@ class ConversationTree:
         return call if node.is_whole else call.with_output(node.said[0])
 
     def recording(
-        self, one: Conversation, name: str, kind: Kind = "session", parent: str | None = None
+        self, one: TreePath, name: str, kind: Kind = "session", parent: str | None = None
     ) -> Recording:
         """A conversation as a recording, a transcript."""
         return Recording(
@@ -241,7 +242,7 @@ class ConversationTree:
         agent may write `commands` into its text: then results are words of the user, it is known
         that there were no tools, and the evidence is of that grade.
         """
-        for number, one in enumerate(self.conversations(answers), 1):
+        for number, one in enumerate(self.paths(answers), 1):
             kind: Kind = "session" if parent is None else "side chain"
             name, above = session, parent or None
             if number > 1:
