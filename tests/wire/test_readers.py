@@ -53,6 +53,13 @@ def test_a_stream_comes_together_to_the_whole_answer(wire: str, data: st.DataObj
     assert whole.model.startswith(("gpt-5.6-1", "claude-opus-4-8-x", "gemini-3-pro-1"))
 
 
+def test_a_router_tells_what_was_written_in_anthropics_word() -> None:
+    used = {"prompt_tokens": 90, "completion_tokens": 7, "cache_creation_input_tokens": 64}
+    answer = {"choices": [{"message": {"content": "x"}}], "usage": used}
+    usage = FORMATS["openai"].read(answer, asked("openai")).usage
+    assert usage == Usage(90, 7, tokens_written=64)
+
+
 @pytest.mark.parametrize(
     ("told", "written", "long"),
     [

@@ -14,12 +14,10 @@ from typing import Final
 from windlass.window._references import may_refer
 from windlass.window.kinds import Kind
 from windlass.window.shorten._asked import RequestTexts, named_places
-from windlass.window.shorten._choice import Manner, choose
+from windlass.window.shorten._choice import Manner, choose, marked
 from windlass.window.shorten._diffs import has_hunks, with_context
 from windlass.window.shorten._forms import Form, by_file, by_folder
-from windlass.window.shorten._marks import marked
-from windlass.window.shorten._news import news
-from windlass.window.shorten._scores import scores_of
+from windlass.window.shorten._scores import new_lines, scores_of
 from windlass.window.shorten._segments import Segments
 from windlass.window.shorten._templates import Templates
 
@@ -97,7 +95,7 @@ def shorten(
         asked,
         worth=_at_segments(segments, form.worth) if form else None,
         share=form.share if form else 1.0,
-        news=news(segments.texts, before) if before else (),
+        news=new_lines(segments.texts, before) if before else (),
     )
     heads = _heads(segments, form)
     manner = Manner(output=output, heads=heads)

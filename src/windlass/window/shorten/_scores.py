@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from windlass.window._references import read_reference
 from windlass.window.shorten._asked import RequestTexts, nearness
 from windlass.window.shorten._rarity import bits_of
 from windlass.window.shorten._segments import Segments
@@ -26,6 +28,10 @@ _PLAIN_ROWS: Final = 2
 _PLAIN_NEAR: Final = 1.5
 CHANGED: Final = 6.0
 """Bits of a line that the last run of the same command did not print."""
+_DIGITS: Final = re.compile(r"\d+")
+_MOST_NEW: Final = 0.2
+"""Where more of the lines are new, they are compared without their numbers; then none is news."""
+_FEW_NEW: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +123,25 @@ def _beside(
                 scores[place] = max(scores[place], worth * (_BLANK if blank else 1.0))
                 worth *= further
     return scores
+
+
+def new_lines(lines: Sequence[str], before: Sequence[str]) -> Sequence[int]:
+    """The places of the lines that are not among those of `before`, where they are few."""
+    for same in (_spaced, _unnumbered):
+        known = {*map(same, before), ""}
+        changed = [
+            at
+            for at, line in enumerate(lines)
+            if same(line) not in known and read_reference(line.rstrip("\n")) is None
+        ]
+        if len(changed) <= max(_FEW_NEW, _MOST_NEW * len(lines)):
+            return changed
+    return ()
+
+
+def _spaced(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _unnumbered(line: str) -> str:
+    return _DIGITS.sub("0", _spaced(line))
