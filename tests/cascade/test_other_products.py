@@ -122,6 +122,16 @@ def test_lenient_leaves_out_unknown_validators_of_soundings(tmp_path: Path) -> N
     assert ["gone_first" in told[0], "gone_after" in told[1], len(told)] == [True, True, 2]
 
 
+def test_lenient_leaves_out_unknown_validators_of_the_whole_cascades_soundings(
+    tmp_path: Path,
+) -> None:
+    soundings = {"factor": 2, "evaluator_instructions": "The shorter.", "validator": "gone"}
+    file = write(tmp_path, cascade(phase("a"), soundings=soundings))
+    (told,) = check(file, "--lenient")["warnings"]
+    assert told["message"].endswith("it is left out")
+    assert "'gone'" in told["message"]
+
+
 def test_a_lenient_phase_without_its_tool_is_told(tmp_path: Path) -> None:
     made = cascade({"name": "a", "tool": "run_code"}, phase("b"))
     made["phases"][0]["handoffs"] = ["b"]

@@ -87,7 +87,7 @@ def test_check_names_each_place_that_may_not_be_set(windlass: CommandLine) -> No
             phase(
                 "use",
                 instructions="On {{ state.topic }}{% if outputs.get.comment %}!{% endif %}"
-                "{% if state.tone is defined %}{{ state.tone }}{% endif %}"
+                "{% if state.tone is defined %}{{ state.tone }}{{ state.tone.warmth }}{% endif %}"
                 "{{ state.size | default('') }}",
                 rules={"retry_instructions": "{{ state.again }}"},
                 handoffs=["end"],
