@@ -23,8 +23,8 @@ _CLEARLY: Final = 1.1
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedCall:
-    """A call as it was planned: its number, its tokens by our count, those that should be cached.
+class Expectation:
+    """What a call should come to: its number, its tokens by our count, those that should be cached.
 
     `goes_on`: it began with all that the call before it was sent.
     """
@@ -55,7 +55,7 @@ class Reports:
         self._latest = 0
         self._before = Trust()
 
-    def hear(self, usage: Usage | Mapping[str, Any] | object, planned: PlannedCall) -> bool:
+    def hear(self, usage: Usage | Mapping[str, Any] | object, planned: Expectation) -> bool:
         """Take the report of a call. False: it was left aside."""
         report = self._read(usage, planned)
         if report is None:
@@ -83,7 +83,7 @@ class Reports:
         return True
 
     def _read(
-        self, usage: Usage | Mapping[str, Any] | object, planned: PlannedCall
+        self, usage: Usage | Mapping[str, Any] | object, planned: Expectation
     ) -> Counted | None:
         try:
             report = counted(usage)

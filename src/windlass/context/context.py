@@ -28,7 +28,7 @@ from windlass.errors import SequenceError, UsageError
 from windlass.messages import Message, ToolSpec, user
 from windlass.text.tokens import FamilyCounter, neutral_scale, request_tokens, size
 from windlass.window.conversation import Conversation
-from windlass.window.driver import AskedCall, Driver, NextCall
+from windlass.window.driver import RequestNeeds, Driver, NextRequest
 from windlass.window.entries import Drop, Entry, Replace
 from windlass.window.intake import Intake, Taken, said_at
 from windlass.window.options import Policy
@@ -516,7 +516,7 @@ class Context:
                 objects += opening
         return ChatWindow(self, parts, objects, form)
 
-    def _next_call(self, entries: tuple[Entry, ...], *, loose: int = 0) -> NextCall:
+    def _next_call(self, entries: tuple[Entry, ...], *, loose: int = 0) -> NextRequest:
         """The next call; the last `loose` of its entries will be others in the call after it."""
         most = self.policy.max_input_tokens
 
@@ -525,7 +525,7 @@ class Context:
 
         own, until = self._marks.among(entries)
         return self._driver.next_call(
-            AskedCall(
+            RequestNeeds(
                 entries,
                 self._tools.needed,
                 gap=self._cache.pauses.gap,

@@ -14,13 +14,13 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 from windlass.caching.breakpoints import Place, cache_key
 from windlass.caching.model_cache import Sent
 from windlass.context._repairs import entry_repairs
-from windlass.context._reports import PlannedCall
+from windlass.context._reports import Expectation
 from windlass.context.lists import WrittenObject
 from windlass.context.recall import Originals, answer_call
 from windlass.errors import UsageError, did_you_mean
 from windlass.messages import Message, Opaque, ToolSpec, user
 from windlass.window.assemble import tools_needed
-from windlass.window.driver import NextCall
+from windlass.window.driver import NextRequest
 from windlass.window.entries import INJECT, Edit, Entry, Fold, Want
 from windlass.window.intake import Taken
 from windlass.window.originals import reference
@@ -67,7 +67,7 @@ class WindowParts:
     `cached` entries should be cached; `number` is the call's.
     """
 
-    next_call: NextCall
+    next_call: NextRequest
     bare: tuple[Entry, ...]
     taken: tuple[Taken, ...]
     edits: Mapping[int, Edit]
@@ -148,7 +148,7 @@ class ChatWindow:
         """
 
     @property
-    def next_call(self) -> NextCall:
+    def next_call(self) -> NextRequest:
         """What it shows and marks."""
         return self._parts.next_call
 
@@ -195,12 +195,12 @@ class ChatWindow:
         return self._parts.assumed
 
     @cached_property
-    def planned(self) -> PlannedCall:
+    def planned(self) -> Expectation:
         """The call that this window is for, as a report of it is compared."""
         parts, counted = self._parts, self._context.counted
         cached = [entry.message for entry in parts.entries[: parts.cached]]
         expected = counted(cached) if cached else 0
-        return PlannedCall(parts.number, self.counted, expected, parts.next_call.sent.goes_on)
+        return Expectation(parts.number, self.counted, expected, parts.next_call.sent.goes_on)
 
     @property
     def long_breakpoints(self) -> tuple[Place, ...]:

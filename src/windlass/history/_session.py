@@ -25,7 +25,7 @@ PORTION: Final = 500
 """Rows read at a time: no reader holds a snapshot open while its caller thinks."""
 
 
-class CallWindow(NamedTuple):
+class StoredWindow(NamedTuple):
     """A call with its whole window, and the keys of the bodies it brought."""
 
     row: CallRow
@@ -33,7 +33,7 @@ class CallWindow(NamedTuple):
     bodies: tuple[str, ...] = ()
 
 
-def windows(calls: Iterable[CallRow]) -> Iterator[CallWindow]:
+def windows(calls: Iterable[CallRow]) -> Iterator[StoredWindow]:
     """The windows of a session's calls. Raises StoreError where one cannot be put together."""
     shown: tuple[ShownMessage, ...] = ()
     bodies: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ def windows(calls: Iterable[CallRow]) -> Iterator[CallWindow]:
                 f"the window of call {row.number} does not hold together "
                 f"({len(shown)} of {row.entries} entries, told against call {row.base})"
             )
-        yield CallWindow(row, shown, bodies)
+        yield StoredWindow(row, shown, bodies)
 
 
 def log_rows(session: SessionReader) -> Iterator[LogRow]:

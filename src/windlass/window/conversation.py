@@ -30,7 +30,7 @@ from windlass.window._transcript import Transcript
 from windlass.window.blocks import NOTHING
 from windlass.window.entries import Edit, Entry, Item, Want, changed, targets
 from windlass.window.originals import RECALL
-from windlass.window.planner import CallPlan, LastRequest, Planner, Planning, carry_out
+from windlass.window.planner import WindowPlan, LastRequest, Planner, Planning, carry_out
 from windlass.window.window_rules import WindowRules
 from windlass.wire.editing import holds_compaction
 
@@ -86,7 +86,7 @@ class Conversation:
         self.block_tokens = NOTHING
         """The blocks in the last request; to be set anew for each call."""
         self._notes = Notes()
-        self._plan: CallPlan | None = None
+        self._plan: WindowPlan | None = None
         self._cooled = False
         self._pauses = Pauses()
         self._writes: int | None = None
@@ -281,13 +281,13 @@ class Conversation:
         """Whether any bound thinking is shown in front of which nothing changes."""
         return bool(self.rules.holds and self.standing.thinking)
 
-    def _planned(self) -> CallPlan:
+    def _planned(self) -> WindowPlan:
         """The plan of the next call, made now if it was not made yet."""
         if self._plan is None:
             self._plan = self._decide()
         return self._plan
 
-    def _decide(self) -> CallPlan:
+    def _decide(self) -> WindowPlan:
         step = PendingEdits(
             self.rules, self.transcript, self.standing, self._notes, moment=self._moment()
         )
@@ -301,7 +301,7 @@ class Conversation:
                     planning.take(proposal)
                 elif proposal.must or not step.holds(first):
                     carry_out(step, proposal)
-        return CallPlan(step, self.ledger) if planning is None else planning.decide()
+        return WindowPlan(step, self.ledger) if planning is None else planning.decide()
 
     @property
     def _gap(self) -> float | None:

@@ -42,8 +42,8 @@ AHEAD: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class NextCall:
-    """A call that is ready to be sent.
+class NextRequest:
+    """A request that is ready to be sent.
 
     `with_blocks` is what it shows; `gone_because` says why older blocks were taken away (None: none
     was). `sent` are its messages with their marks, `lifetime` how long its head is kept. `cleared`
@@ -69,8 +69,8 @@ class NextCall:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedCall:
-    """What the caller wants the next call to show."""
+class RequestNeeds:
+    """What the caller needs the next request to show."""
 
     entries: Sequence[Entry]
     """What it shows without blocks; one at least."""
@@ -269,11 +269,11 @@ class Driver:
 
     def next_call(
         self,
-        asked: AskedCall,
+        asked: RequestNeeds,
         *,
         size: Callable[[str], int],
         fits: Callable[[Sequence[Message]], bool],
-    ) -> NextCall:
+    ) -> NextRequest:
         """What the next call shows with its blocks, and its cache marks.
 
         Nothing that was sent changes by it. Thinking that the call cannot show goes for good.
@@ -310,7 +310,7 @@ class Driver:
             bound=asked.marks_until,
         )
         sent = self.cache.mark(tuple([entry.message for entry in marked]), tools, outlook)
-        return NextCall(blocks, because, sent, lifetime, cleared)
+        return NextRequest(blocks, because, sent, lifetime, cleared)
 
     def _worth_writing(self, entries: Sequence[Entry], *, last: bool) -> int | None:
         """How many of the next call's entries are worth writing to the cache (None: all)."""
@@ -318,7 +318,7 @@ class Driver:
             return self.conversation.worth_writing()
         return next((at for at, entry in enumerate(entries) if not entry.message.is_system), 0)
 
-    def call_made(self, call: NextCall) -> None:
+    def call_made(self, call: NextRequest) -> None:
         """Note that the call was made, so that the next one continues from it."""
         if self.cache.takes_marks:
             self.conversation.write_until(call.sent.written)

@@ -129,7 +129,7 @@ class LastRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class CallPlan:
+class WindowPlan:
     """What was decided for one call, before it is made.
 
     `step` is what it would see, to be read only; `ledger` the account as it is once the call was
@@ -143,7 +143,7 @@ class CallPlan:
     planner: Planner | None = None
     found_blocks: int = 0
 
-    def without_thinking(self, found: Mapping[int, Message], reason: str) -> CallPlan:
+    def without_thinking(self, found: Mapping[int, Message], reason: str) -> WindowPlan:
         """The plan with these replies shown without their thinking, by position."""
         step = self.step.without_thinking(found, reason)
         less = step.made.saved - self.step.made.saved
@@ -280,7 +280,7 @@ class Planning:
             self._offers[offer.first] = offer
             self._written[offer.first] = len(pending.made.decided), message
 
-    def decide(self) -> CallPlan:
+    def decide(self) -> WindowPlan:
         """Make the set of offers that pays, if one does; what that comes to."""
         pending, ledger = self._pending, self._before
         offers = {
@@ -315,7 +315,7 @@ class Planning:
             waits = [Wait(offer.first, offer.proposal.because, None, None) for offer in held]
             self._decision = replace(self._decision, waits=(*self._waits(free, left), *waits))
         gone = sum(offer.removed for offer in chosen if offer.first < self._kept)
-        return CallPlan(
+        return WindowPlan(
             pending,
             self._account(left, gone, stands),
             self._decision,

@@ -31,7 +31,7 @@ from windlass.injectors.base import LOOK, Tier
 from windlass.injectors.orchestrate import render_blocks
 from windlass.messages import Message, Text, ToolSpec
 from windlass.window.blocks import with_blocks
-from windlass.window.driver import NextCall
+from windlass.window.driver import NextRequest
 from windlass.window.entries import INJECT, Entry
 
 TOOLS: Final = "tools"
@@ -54,7 +54,7 @@ def prepare_blocks(
     _render(run, phase_run, held, shown.entries)
 
 
-def block_details(run: Run, phase_run: PhaseRun, call: NextCall) -> InjectorDetails | None:
+def block_details(run: Run, phase_run: PhaseRun, call: NextRequest) -> InjectorDetails | None:
     """The record of a call's blocks (None: there are none)."""
     held, blocks = phase_run.injection, call.with_blocks
     if held is None and not _has_blocks(run.injected):
@@ -202,7 +202,7 @@ def _details(
 def note_sent(
     run: Run,
     phase_run: PhaseRun,
-    sent: NextCall,
+    sent: NextRequest,
     *,
     bare: Sequence[Entry],
     tools: Sequence[ToolSpec],

@@ -21,7 +21,7 @@ from windlass.history.decisions import CacheTrust
 from windlass.history.details import CallDetails, MarkDetails, TierDetails
 from windlass.text.tokens import Reading
 from windlass.window.assemble import Blocks, assemble
-from windlass.window.driver import NextCall
+from windlass.window.driver import NextRequest
 from windlass.window.entries import show
 from windlass.wire.base import Reply
 from windlass.wire.editing import cleared
@@ -173,7 +173,7 @@ def _weigh_whole(phase_run: PhaseRun, plan: Plan) -> Segments:
     return weigh(phase_run.info.counter, messages, plan.tools, tools_first=first)
 
 
-def _tiers(phase_run: PhaseRun, call: NextCall) -> Mapping[str, TierDetails]:
+def _tiers(phase_run: PhaseRun, call: NextRequest) -> Mapping[str, TierDetails]:
     """How each tier of the injectors is cached: the place of its mark, and for how long."""
     marks, count = call.sent.marks, len(phase_run.messages.blocks.system)
     head = next((place for place in marks.places if place[0] < count), None)
@@ -185,7 +185,7 @@ def _tiers(phase_run: PhaseRun, call: NextCall) -> Mapping[str, TierDetails]:
     }
 
 
-def _marks(phase_run: PhaseRun, call: NextCall) -> MarkDetails | None:
+def _marks(phase_run: PhaseRun, call: NextRequest) -> MarkDetails | None:
     """The places of the request's cache marks, and why its head is kept so long."""
     marks = call.sent.marks
     if not marks.places:

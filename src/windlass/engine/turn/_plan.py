@@ -17,7 +17,7 @@ from windlass.history.details import CallDetails
 from windlass.messages import Message, Opaque, Text, ToolSpec
 from windlass.text.tokens import request_tokens
 from windlass.window.cut_points import from_user, newest_within
-from windlass.window.driver import AskedCall, NextCall
+from windlass.window.driver import RequestNeeds, NextRequest
 from windlass.window.entries import Entry, Item
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
@@ -28,7 +28,7 @@ from windlass.wire.thinking import is_thinking
 class Plan:
     """A call that can be sent."""
 
-    call: NextCall
+    call: NextRequest
     """The messages and the marks of the request."""
     bare: tuple[Entry, ...]
     """Its entries without blocks."""
@@ -166,11 +166,11 @@ def entries_of(
 
 def next_call(
     run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
-) -> NextCall:
+) -> NextRequest:
     """The phase's next call: `entries` with their blocks, and the marks of its cache."""
     counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.messages.blocks
     room = phase_run.room
-    asked = AskedCall(
+    asked = RequestNeeds(
         with_current_values(run, phase_run, entries),
         tools,
         gap=run.caches.of(phase_run.info).pauses.gap_at(now),
