@@ -28,7 +28,7 @@ from windlass.errors import SequenceError, UsageError
 from windlass.messages import Message, ToolSpec, user
 from windlass.text.tokens import FamilyCounter, neutral_scale, request_tokens, size
 from windlass.window.conversation import Conversation
-from windlass.window.driver import RequestNeeds, Driver, NextRequest
+from windlass.window.driver import Driver, NextRequest, RequestNeeds
 from windlass.window.entries import Drop, Entry, Replace
 from windlass.window.intake import Intake, Taken, said_at
 from windlass.window.options import Policy

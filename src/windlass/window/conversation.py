@@ -30,7 +30,7 @@ from windlass.window._transcript import Transcript
 from windlass.window.blocks import NOTHING
 from windlass.window.entries import Edit, Entry, Item, Want, changed, targets
 from windlass.window.originals import RECALL
-from windlass.window.planner import WindowPlan, LastRequest, Planner, Planning, carry_out
+from windlass.window.planner import LastRequest, Planner, Planning, WindowPlan, carry_out
 from windlass.window.window_rules import WindowRules
 from windlass.wire.editing import holds_compaction
 
