@@ -62,8 +62,8 @@ class TestTiers:
         made, bodies = await run(house, {}, monkeypatch)
         for one in made[:2]:
             tiers = one.details.as_json()["marks"]["tiers"]
-            assert tiers["STABLE"] == {"place": [0, 0], "kept": "short"}
-            assert tiers["SESSION"] == {"place": [1, 0], "kept": "short"}
+            assert tiers["STABLE"] == {"place": (0, 0), "kept": "short"}
+            assert tiers["SESSION"] == {"place": (1, 0), "kept": "short"}
             assert tiers["DYNAMIC"] == {"place": None, "kept": None}
         for body in bodies:
             assert rules.problems(body) == []

@@ -293,9 +293,10 @@ def cache_text(details: CallDetails) -> str:
     """
     lines: list[str] = []
     if cache := details.cache:
+        planned = _PLANNED.get(cache.planned_as, "")
         lines.append(
             f"cache: {cache.expected:,} tokens expected to be read,"
-            f" {cache.reported:,} reported{_PLANNED[cache.planned_as]}"
+            f" {cache.reported:,} reported{planned}"
         )
     if marks := details.marks:
         places = ", ".join(f"{at}.{part}" for at, part in marks.places)
