@@ -235,7 +235,7 @@ class SavedConversation:
         counter = FamilyCounter(call.model)
         used = call.plain_usage
         details = CallDetails(
-            assumed=(*call.assumed, *([] if contents else [_NO_CONTENTS])),
+            assumed=(*call.assumed, *([_NO_CONTENTS] if contents is None else [])),
             edits=self._edits,
             as_it_came=call.passed_because or None,
             plain=None if used is None else PlainRequest(used.tokens_in, call.plain_cost),

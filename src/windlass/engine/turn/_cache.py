@@ -33,8 +33,7 @@ def take_report(
 ) -> tuple[Reply, CallDetails]:
     """Compare what a call's cache gave with what it should have; it was sent at `at` seconds.
 
-    Returns the reply, with a usage that is possible, and what to record of the call that was
-    planned.
+    Returns the reply, with a usage that is possible, and all that the record says of the call.
     """
     cache, driver = run.caches.of(phase_run.info), phase_run.window.driver
     run.totals.calls += 1
