@@ -180,7 +180,7 @@ def measured(name: str, folder: Path, calls: Sequence[CallRecord], seconds: floa
     """The figures of a run. The calls of its last phase count, but the first."""
     usage = usage_of(folder, calls)
     counted = calls[2:]
-    told = [one.details["cache"] for one in counted]
+    told = [one.details.as_json()["cache"] for one in counted]
     sent = [usage[one.trace_id][0] for one in counted]
     cached = [usage[one.trace_id][1] for one in counted]
     at = sent.index(max(sent))
@@ -194,7 +194,7 @@ def measured(name: str, folder: Path, calls: Sequence[CallRecord], seconds: floa
         blocks=sum(
             block["tokens"]
             for one in counted
-            for block in one.details["injectors"]["blocks"]
+            for block in one.details.as_json()["injectors"]["blocks"]
             if block["tier"] == "DYNAMIC"
         ),
         largest=sent[at],

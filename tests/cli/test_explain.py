@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.support.engine_choosing import SEVEN, TOPICS, asks, pages
+from windlass.caching.pauses import Lifetime
 from windlass.cli import explanation_text
 from windlass.cli.output import out
 from windlass.cli.session_text import cache_text
-from windlass.history.details import MarkDetails
+from windlass.history.details import CallDetails, MarkDetails
+from windlass.report.explanation import PlannerDecision
 
 
 @pytest.fixture
@@ -145,17 +148,13 @@ def test_tells_what_the_cache_should_have_given_and_gave(priced: CommandLine) ->
 
 
 def test_tells_where_the_marks_stood_and_why_one_is_kept_for_an_hour() -> None:
-    lifetime = {"long": True, "pauses": 2, "calls": 8, "to_come": 2.5}
-    marks: MarkDetails = {
-        "places": [(-1, 2), (0, 0), (7, 1)],
-        "long": [(0, 0)],
-        "lifetime": lifetime,
-    }
-    assert cache_text({"marks": marks}) == (
+    lifetime = Lifetime(long=True, pauses=2, calls=8, to_come=2.5)
+    marks = MarkDetails(((-1, 2), (0, 0), (7, 1)), ((0, 0),), lifetime)
+    assert cache_text(CallDetails(marks=marks)) == (
         "cache marks (message.part; -1 is the tools): -1.2, 0.0, 7.1; 0.0 for an hour, because"
         " after 2 long pauses in 8 calls 2.5 more are expected"
     )
-    assert cache_text({}) == ""
+    assert cache_text(CallDetails()) == ""
 
 
 def test_json_holds_the_planners_decision(priced: CommandLine) -> None:
@@ -166,19 +165,18 @@ def test_json_holds_the_planners_decision(priced: CommandLine) -> None:
     assert priced("explain", "s1", "1", "--json").json["planner"] == {}
 
 
-TOLD = {
-    "verdict": "defer",
-    "row": 3,
-    "calls": 10,
-    "read": 0.1,
-    "write": 1.25,
-    "removed": 100,
-    "stay": 1_200,
-    "put": 300,
-    "gain": -1_625.0,
-    "waiting": 2,
-    "another": "that nobody knows",
-}
+TOLD = PlannerDecision(
+    verdict="defer",
+    row=3,
+    calls=10,
+    read=0.1,
+    write=1.25,
+    removed=100,
+    stay=1_200,
+    put=300,
+    gain=-1_625.0,
+    waiting=2,
+)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +223,7 @@ TOLD = {
     ],
 )
 def test_what_the_planner_decided_in_words(change: dict[str, Any], text: str) -> None:
-    assert explanation_text.planner_text({**TOLD, **change}) == text
+    assert explanation_text.planner_text(replace(TOLD, **change)) == text
 
 
 def test_a_phase_without_a_policy_says_so(ran: CommandLine) -> None:

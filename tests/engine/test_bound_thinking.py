@@ -241,8 +241,9 @@ def test_explain_says_what_thinking_holds_and_what_was_left_out(
     with SqliteStore.open_existing(Path(".windlass")) as store:
         early, forced, later = (explain_call(store, "s1", at) for at in (5, 6, 7))
         report = session_report(store, "s1", "anthropic/claude-sonnet-5-5")
-    assert early.planner["verdict"] == "held"
-    assert {wait["call"] for wait in early.planner["waits"]} == {None}
+    assert early.planner is not None
+    assert early.planner.verdict == "held"
+    assert {wait.call for wait in early.planner.waits} == {None}
     assert "the model binds the thinking behind them" in planner_text(early.planner)
     assert not [note for note in early.notes if "thinking" in note]
     (told,) = [note for note in forced.notes if "thinking" in note]

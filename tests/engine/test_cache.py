@@ -71,12 +71,12 @@ def runs(house: House, monkeypatch: pytest.MonkeyPatch) -> Runs:
 
 
 def cache(recorded: Sequence[CallRecord]) -> list[Mapping[str, Any]]:
-    return [one.details["cache"] for one in recorded]
+    return [one.details.as_json()["cache"] for one in recorded]
 
 
 def assumed(call: CallRecord) -> list[str]:
     """What was assumed for a call, beside what is assumed of the test's prices."""
-    told: Sequence[str] = call.details.get("assumed", ())
+    told: Sequence[str] = call.details.as_json().get("assumed", ())
     return [one for one in told if "no known rules" not in one]
 
 
@@ -168,8 +168,8 @@ class TestReports:
     async def test_a_model_without_a_price_is_told_in_the_record(self, runs: Runs) -> None:
         ran = await runs(name="acme/one")
         for call in ran.calls():
-            assert call.details["assumed"][0].startswith("model 'acme/one' has no price")
-            assert "cache" not in call.details
+            assert call.details.as_json()["assumed"][0].startswith("model 'acme/one' has no price")
+            assert "cache" not in call.details.as_json()
         assert ran.result.cost is None
 
     async def test_a_context_that_is_no_continuation_begins_cold(self, runs: Runs) -> None:
@@ -183,7 +183,7 @@ class TestReports:
         replies = {**reading(*BUILDS[:3]), "c": ["ok"], "b": ["ok"]}
         ran = await runs(replies=replies, made=made)
         last = ran.calls()[-1]
-        assert last.details["cache"]["expected"] == 0
+        assert last.details.as_json()["cache"]["expected"] == 0
         assert planned(last).get("verdict") in (None, "cold", "quiet")
 
     async def test_what_is_resumed_after_an_hour_is_planned_as_of_now(
@@ -255,9 +255,9 @@ class TestHead:
         self, runs: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         ran = await self.run(runs, monkeypatch, {2: 900.0})
-        long: list[Any] = [call.details["marks"]["long"] for call in ran.calls()]
-        assert long == [*[[]] * 3, *[[[0, 0]]] * (len(long) - 3)]
-        told = ran.calls()[3].details["marks"]["lifetime"]
+        long: list[Any] = [call.details.as_json()["marks"]["long"] for call in ran.calls()]
+        assert long == [*[()] * 3, *[((0, 0),)] * (len(long) - 3)]
+        told = ran.calls()[3].details.as_json()["marks"]["lifetime"]
         assert told == {"long": True, "pauses": 1, "calls": 3, "to_come": pytest.approx(10 / 3)}
         requests = [anthropic.body(request) for request in ran.model.requests]
         kept = [body["system"][0]["cache_control"].get("ttl") for body in requests]
@@ -288,7 +288,7 @@ class TestHead:
 
         made = cascade(lookup(), system="Be careful. " * 600, auto_context={})
         ran = await runs(slowly, made=made, name="anthropic/claude-sonnet-5-5", tool=build_log)
-        kept = [bool(call.details["marks"]["long"]) for call in ran.calls()]
+        kept = [bool(call.details.as_json()["marks"]["long"]) for call in ran.calls()]
         assert kept == [False] * 3 + [long] * (len(kept) - 3)
 
     @pytest.mark.parametrize(
@@ -300,14 +300,14 @@ class TestHead:
         self, runs: Runs, monkeypatch: pytest.MonkeyPatch, pauses: Mapping[int, float]
     ) -> None:
         ran = await self.run(runs, monkeypatch, pauses)
-        assert all(call.details["marks"]["long"] == [] for call in ran.calls())
-        assert all(call.details["marks"]["places"] for call in ran.calls())
+        assert all(call.details.as_json()["marks"]["long"] == () for call in ran.calls())
+        assert all(call.details.as_json()["marks"]["places"] for call in ran.calls())
 
     async def test_a_provider_without_a_longer_time_has_none(
         self, runs: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         ran = await self.run(runs, monkeypatch, {2: 900.0}, name="openai/gpt-5.6")
-        assert all(not call.details.get("marks", {}).get("long") for call in ran.calls())
+        assert all(not call.details.as_json().get("marks", {}).get("long") for call in ran.calls())
 
 
 def ended(*nets: float | None) -> list[Outcome | None]:

@@ -71,7 +71,7 @@ class TestSnowball:
         ran = await house.run(cascade(phase("a"), phase("b"), system="Be."))
         before, after = ran.request("a"), ran.request("b")
         assert after.messages[: len(before.messages)] == before.messages
-        prefixes = [recorded.details["prefix"] for recorded in ran.calls()]
+        prefixes = [recorded.details.as_json()["prefix"] for recorded in ran.calls()]
         assert [prefix["new_prefix"] for prefix in prefixes] == [False, False]
         assert prefixes[1]["shared_tokens"] == ran.calls()[0].sent_tokens
 
@@ -95,7 +95,7 @@ class TestSnowball:
         ]
         assert [role for role, _ in ran.seen("c")].count("system") == 1
         assert [spec.name for spec in ran.request("c").tools] == ["look_up"]
-        broken = [recorded.details["prefix"]["broken_by"] for recorded in ran.calls()]
+        broken = [recorded.details.as_json()["prefix"]["broken_by"] for recorded in ran.calls()]
         assert broken == [None, "message 0", "tools"]
         told = [json_of(stored.row)["new_prefix"] for stored in ran.rows(NodeType.SYSTEM)]
         assert told == [False, True, True]
@@ -494,17 +494,18 @@ class TestInject:
             tools=TOOLS,
         )
         first, second, third, at_start, at_end = ran.calls()
-        assert "position" not in third.details
-        told = at_start.details["position"]
+        assert "position" not in third.details.as_json()
+        figures = at_start.details.as_json()
+        told = figures["position"]
         assert told["chosen"] == "start"
         assert told["start"]["tokens"] == told["end"]["tokens"] == at_start.sent_tokens
         # At the end, all of the request before still stands; in front, only the tools do.
         assert told["end"]["shared_tokens"] == third.sent_tokens
-        assert told["start"]["shared_tokens"] == at_start.details["prefix"]["shared_tokens"]
+        assert told["start"]["shared_tokens"] == figures["prefix"]["shared_tokens"]
         assert told["start"]["shared_tokens"] < told["end"]["shared_tokens"]
-        told = at_end.details["position"]
+        told = at_end.details.as_json()["position"]
         assert told["chosen"] == "end"
-        assert told["end"]["shared_tokens"] == at_end.details["prefix"]["shared_tokens"]
+        assert told["end"]["shared_tokens"] == at_end.details.as_json()["prefix"]["shared_tokens"]
         del first, second
 
     @pytest.mark.req("CI-34")

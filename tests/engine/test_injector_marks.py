@@ -61,9 +61,9 @@ class TestTiers:
     ) -> None:
         made, bodies = await run(house, {}, monkeypatch)
         for one in made[:2]:
-            tiers = one.details["marks"]["tiers"]
-            assert tiers["STABLE"] == {"place": [0, 0], "kept": "short"}
-            assert tiers["SESSION"] == {"place": [1, 0], "kept": "short"}
+            tiers = one.details.as_json()["marks"]["tiers"]
+            assert tiers["STABLE"] == {"place": (0, 0), "kept": "short"}
+            assert tiers["SESSION"] == {"place": (1, 0), "kept": "short"}
             assert tiers["DYNAMIC"] == {"place": None, "kept": None}
         for body in bodies:
             assert rules.problems(body) == []
@@ -73,7 +73,7 @@ class TestTiers:
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made, bodies = await run(house, {1: 900.0}, monkeypatch)
-        last = made[-1].details["marks"]
+        last = made[-1].details.as_json()["marks"]
         assert last["tiers"]["STABLE"]["kept"] == "long"
         assert last["lifetime"]["pauses"] == 1
         assert bodies[-1]["system"][0]["cache_control"]["ttl"] == "1h"

@@ -87,7 +87,7 @@ async def test_the_caps_hold_together_and_the_provider_counts_the_same(house: Ho
     ran = await house.run(made, {"a": [PLAN, "done"]}, tools=tools)
     assert ran.result.error is None
     record = ran.calls()[-1]
-    blocks = {one["injector"]: one for one in record.details["injectors"]["blocks"]}
+    blocks = {one["injector"]: one for one in record.details.as_json()["injectors"]["blocks"]}
     assert {name: blocks[name]["cap"] for name in CAPS} == CAPS
     named = {name: blocks[name]["tokens"] for name in CAPS}
     assert all(0.6 * cap < named[name] <= cap for name, cap in CAPS.items()), named
@@ -107,7 +107,7 @@ async def test_thirty_turns_read_all_that_stood_before(
     monkeypatch.chdir(house.folder)
     kept, back = await thirty(house, "move"), await thirty(house, "in_place")
     for was, now in pairwise(kept.calls()):
-        assert now.details["prefix"]["shared_tokens"] == was.sent_tokens
+        assert now.details.as_json()["prefix"]["shared_tokens"] == was.sent_tokens
     views = kept.views("a")[1:]
     large = [view for view in views if view.tokens_in > 6_000]
     assert len(kept.calls()) == 30
@@ -115,7 +115,9 @@ async def test_thirty_turns_read_all_that_stood_before(
     assert all(view.tokens_cached >= 0.9 * view.tokens_in for view in large)
     # What is new in a call is the reply, its results, and the blocks: nothing else is paid anew.
     for view, before in zip(views, kept.views("a"), strict=False):
-        blocks = [one for one in view.details["injectors"]["blocks"] if one["tier"] == "DYNAMIC"]
+        blocks = [
+            one for one in view.details.as_json()["injectors"]["blocks"] if one["tier"] == "DYNAMIC"
+        ]
         fresh = view.tokens_in - view.tokens_cached
         said = sum(one.tokens for one in view.seen[len(before.seen) :])
         assert fresh <= said
@@ -174,7 +176,11 @@ async def test_windows_cost_no_more_than_what_is_injected(
         meter, count = Meter(Prices(0.1, 1.25, 0, 1, None)), FamilyCounter("gpt-4o")
         sent = [weigh(count, one.messages, one.tools) for one in ran.model.requests]
         bills.append(sum(meter.bill(request).units for request in sent))
-        told = [one.details["injectors"] for one in ran.calls() if "injectors" in one.details]
+        told = [
+            one.details.as_json()["injectors"]
+            for one in ran.calls()
+            if "injectors" in one.details.as_json()
+        ]
         # Sent with everything, a token is written once and read by every call after its own.
         cost = sum(
             (1.25 + 0.1 * (len(told) - number)) * block["tokens"]
@@ -195,7 +201,7 @@ async def test_the_local_model_reads_from_its_cache_what_stood_there(tmp_path: P
         tokens, cached = usage[one.trace_id]
         assert abs(tokens - one.sent_tokens) <= 0.03 * tokens  # by its own tokenizer
         # The long arguments of the plan are written anew behind it, in their canonical form.
-        assert number == 1 or cached >= one.details["cache"]["expected"] - BLOCK
+        assert number == 1 or cached >= one.details.as_json()["cache"]["expected"] - BLOCK
     told = measured("moved", tmp_path, made, 0.0)
     assert told.share > 0.85
     assert told.sent - told.cached <= told.blocks + told.calls * 120

@@ -28,9 +28,9 @@ async def test_the_planner_counts_the_blocks_that_go_with_its_edits(
     ran = await house.run(made, reading(*builds), tools=[logs()])
     _, *others = ran.calls()
     stood, gone = 1, 0  # the first call's own
-    (block,) = {sum(said["tokens"] for said in dynamic(told.details)) for told in others}
+    (block,) = {sum(said["tokens"] for said in dynamic(told.details.as_json())) for told in others}
     for told in others:
-        stands = told.details["injectors"]["old"]["blocks"]
+        stands = told.details.as_json()["injectors"]["old"]["blocks"]
         if planned(told).get("verdict") == "commit":
             # The planner's number is that of the blocks that this request has no more.
             assert planned(told)["blocks"] == block * (stood - stands)

@@ -150,10 +150,10 @@ async def test_the_dynamic_block_is_the_last_part_and_stays_as_history(house: Ho
         assert parts(messages[-1])[-1].splitlines()[-1].startswith("Next: ")
     assert parts(sent[3][3])[-1].endswith(TODO.format(0, "one"))
     assert parts(sent[3][7])[-1].endswith(TODO.format(1, "two"))
-    old = [one.details["injectors"]["old"] for one in ran.calls()]
+    old = [one.details.as_json()["injectors"]["old"] for one in ran.calls()]
     assert [one["blocks"] for one in old] == [0, 0, 1, 2]
     assert [one["gone"] for one in old] == [0, 0, 0, 0]
-    kept = [one.details["prefix"]["shared_tokens"] for one in ran.calls()][1:]
+    kept = [one.details.as_json()["prefix"]["shared_tokens"] for one in ran.calls()][1:]
     assert kept == [one.sent_tokens for one in ran.calls()][:-1]
 
 
@@ -163,14 +163,14 @@ async def test_where_nothing_is_cached_only_the_last_block_is_sent(house: House)
     ran = await planned(house)
     last = ran.request("a", -1).messages
     assert [len(parts(message)) for message in last if message.role == "tool"] == [1, 1, 2]
-    old = ran.calls()[-1].details["injectors"]["old"]
+    old = ran.calls()[-1].details.as_json()["injectors"]["old"]
     assert old == {"blocks": 0, "gone": 1, "because": "nothing is cached"}
 
 
 @pytest.mark.req("CE-15")
 async def test_both_ways_are_billed(house: House) -> None:
     ran = await planned(house)
-    bills = [one.details["blocks_bill"] for one in ran.calls()]
+    bills = [one.details.as_json()["blocks_bill"] for one in ran.calls()]
     assert bills[0]["kept"] == bills[0]["dropped"]
     # The prices have no step and no minimum: what is behind the block is written anew.
     assert bills[-1]["kept"] != bills[-1]["dropped"]
@@ -192,7 +192,7 @@ async def test_a_block_goes_with_the_message_that_is_edited(house: House) -> Non
     results = [message for message in ran.request("a", -1).messages if message.role == "tool"]
     # What stands behind the edit is written anew in any case: older blocks there are left out.
     assert [len(parts(message)) for message in results] == [1, 1, 2]
-    old = ran.calls()[-1].details["injectors"]["old"]
+    old = ran.calls()[-1].details.as_json()["injectors"]["old"]
     assert old == {"blocks": 0, "gone": 1, "because": "message 2 is another one"}
 
 
@@ -201,7 +201,7 @@ async def test_each_block_is_a_message_of_the_record(house: House, folders: Path
     ran = await planned(house)
     store = ran.store
     view = ran.views("a")[-1]
-    told = view.details["injectors"]["blocks"]
+    told = view.details.as_json()["injectors"]["blocks"]
     names = [one["injector"] for one in told]
     assert names == [
         "system_role",
@@ -385,7 +385,7 @@ class TestOwn:
         assert "[Deadline] 7 turns are left." in ends[1]
         block = [
             one
-            for one in ran.calls()[0].details["injectors"]["blocks"]
+            for one in ran.calls()[0].details.as_json()["injectors"]["blocks"]
             if one["injector"] == "deadline"
         ]
         assert (block[0]["cap"], block[0]["tier"]) == (30, "DYNAMIC")
@@ -456,8 +456,8 @@ async def test_off_is_off(house: House) -> None:
     made = cascade(phase("a", injectors=False), phase("b"), system="S.", injectors=True)
     ran = await house.run(made)
     assert [parts(message) for message in ran.request("a").messages] == [["S."], ["Do a."]]
-    assert "injectors" not in ran.calls()[0].details
-    assert ran.calls()[1].details["injectors"]["blocks"]
+    assert "injectors" not in ran.calls()[0].details.as_json()
+    assert ran.calls()[1].details.as_json()["injectors"]["blocks"]
 
 
 async def test_a_system_prompt_is_sent_whatever_is_switched_off(house: House) -> None:
@@ -535,7 +535,7 @@ class TestVolatile:
         first, second = ran.requests("a")
         assert ", call 3. Count 1." in first.messages[0].text
         assert ", call 4. Count 2." in second.messages[0].text
-        shared = ran.calls()[-1].details["prefix"]
+        shared = ran.calls()[-1].details.as_json()["prefix"]
         assert shared["broken_by"] == "message 0"
 
     @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ async def places(house: House, made: dict[str, Any], said: dict[str, Any]) -> li
     )
     assert result.error is None
     found = house.open_store().calls(result.session_id)
-    return [[list(place) for place in each.details["marks"]["places"]] for each in found]
+    return [[list(place) for place in each.details.as_json()["marks"]["places"]] for each in found]
 
 
 async def test_a_phase_without_tools_writes_no_more_than_the_head(house: House) -> None:

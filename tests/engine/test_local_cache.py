@@ -63,11 +63,11 @@ async def recorded(folder: Path, **options: Any) -> Sequence[CallRecord]:
 async def test_each_call_reads_what_was_expected(tmp_path: Path) -> None:
     calls = await recorded(tmp_path, commit="at_once", compress_loops=False)
     assert len(calls) >= 2 * ATTEMPTS  # and one for each reply that was cut at its limit
-    told = [call.details["cache"] for call in calls]
+    told = [call.details.as_json()["cache"] for call in calls]
     for one in told:
         assert one["reported"] == pytest.approx(one["expected"], abs=OFF)
     # Edits were made in between, and what came behind them was read anew.
-    broken = [call for call in calls if call.details["prefix"]["broken_by"] is not None]
+    broken = [call for call in calls if call.details.as_json()["prefix"]["broken_by"] is not None]
     assert len(broken) >= ATTEMPTS // 2
     shared = sum(one["expected"] for one in told) / sum(call.sent_tokens for call in calls)
     assert shared > 0.5
@@ -102,6 +102,6 @@ async def test_soundings_read_what_the_first_wrote(tmp_path: Path) -> None:
         first, *others = store.calls(result.session_id)
     assert len(others) >= len(variations)
     for call in others:
-        reported = call.details["cache"]["reported"]
-        assert reported == pytest.approx(call.details["cache"]["expected"], abs=OFF)
+        reported = call.details.as_json()["cache"]["reported"]
+        assert reported == pytest.approx(call.details.as_json()["cache"]["expected"], abs=OFF)
         assert reported >= first.sent_tokens - OFF

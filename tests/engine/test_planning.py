@@ -34,7 +34,9 @@ def verdicts(recorded: Sequence[CallRecord]) -> list[str]:
 def kept(recorded: Sequence[CallRecord]) -> list[bool]:
     """Of each call but the first, whether it began with all that the call before it was sent."""
     pairs = pairwise(recorded)
-    return [now.details["prefix"]["shared_tokens"] == was.sent_tokens for was, now in pairs]
+    return [
+        now.details.as_json()["prefix"]["shared_tokens"] == was.sent_tokens for was, now in pairs
+    ]
 
 
 @pytest.mark.parametrize("write", [1.25, 12.5])

@@ -125,7 +125,7 @@ class TestContextTooLong:
         assert told["messages_left_out"] == 2
         assert told["tokens_after"] <= 0.8 * told["tokens_before"]
         assert told["refused"] == "prompt is too long"
-        (record,) = [c for c in ran.calls() if "replanned" in c.details]
+        (record,) = [c for c in ran.calls() if "replanned" in c.details.as_json()]
         assert record.sent_tokens == told["tokens_after"]
         assert len(record.shown) == 8
         assert len(ran.rows(NodeType.AGENT)) == 5  # what was refused is no call of the record

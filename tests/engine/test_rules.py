@@ -613,7 +613,7 @@ class TestBudget:
         assert [t.startswith("phase 'a' sends") and str(limit) in t for t in told] == [
             True
         ] * warned
-        budget = ran.calls()[0].details.get("budget")
+        budget = ran.calls()[0].details.as_json().get("budget")
         assert (budget["exceeded"] if budget else None) is exceeded
 
     @pytest.mark.req("CA-18", "CA-19")

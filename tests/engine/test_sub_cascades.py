@@ -265,7 +265,7 @@ class TestCaches:
         _, call_p = view_session(ran.store, ran.session).calls
         for view in (call_in, call_p):
             assert view.tokens_cached > 3_000
-            expected = view.details["prefix"]["shared_tokens"]
+            expected = view.details.as_json()["prefix"]["shared_tokens"]
             assert expected > 3_000, "what the run knows of the cache is that of the run above"
 
     @pytest.mark.req("CI-50")

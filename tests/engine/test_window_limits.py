@@ -70,7 +70,7 @@ class TestBudget:
         assert selections(ran) == []
         if how == "warn":
             assert shown(ran, -1) == [log(build) for build in "1234"]
-            assert ran.calls()[-1].details["budget"]["exceeded"]
+            assert ran.calls()[-1].details.as_json()["budget"]["exceeded"]
         else:
             assert isinstance(ran.result.error, BudgetExceeded)
 

@@ -9,6 +9,7 @@ import struct
 import zlib
 from typing import Any
 
+from windlass.caching.meter import PrefixDetails
 from windlass.history.base import (
     Batch,
     CallRecord,
@@ -21,7 +22,7 @@ from windlass.history.base import (
     StateChange,
     request_hash,
 )
-from windlass.history.details import OutcomeDetails
+from windlass.history.details import CacheDetails, CallDetails, OutcomeDetails
 from windlass.history.sqlite._schema import TABLES_1
 from windlass.messages import Message, Picture, Text, ToolCall, assistant, system, tool, user
 
@@ -112,7 +113,11 @@ def call(
             "sent_tokens": 24,
             "full_tokens": 36,
             "bodies": tuple(edited.values()),
-            "details": {"place": "end", "cost_of_other": 0.5},
+            "details": CallDetails(
+                prefix=PrefixDetails(12, new_prefix=True, broken_by="tools"),
+                cache=CacheDetails(12, 9),
+                edits=0,
+            ),
             **fields,
         }
     )

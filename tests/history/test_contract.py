@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -19,6 +20,8 @@ from tests.history.builders import (
     seen,
     start,
 )
+from windlass.caching.meter import PrefixDetails
+from windlass.caching.pauses import Lifetime
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import (
     Batch,
@@ -34,7 +37,25 @@ from windlass.history.base import (
     Store,
     request_hash,
 )
-from windlass.history.details import OutcomeDetails
+from windlass.history.details import (
+    BlockDetails,
+    BlocksBill,
+    BudgetDetails,
+    CacheDetails,
+    CallDetails,
+    ClearedNote,
+    InjectorDetails,
+    MarkDetails,
+    OldBlocks,
+    OutcomeDetails,
+    PlaceCost,
+    PlainRequest,
+    PlannerDetails,
+    PositionDetails,
+    PostponedEdit,
+    RefusedTokens,
+    TierDetails,
+)
 from windlass.history.row_details import Inherited, ReplyDetails, json_of
 from windlass.history.step import Step
 from windlass.messages import Message, Opaque, Picture, Text, ToolCall, assistant, tool, user
@@ -108,6 +129,61 @@ class TestRoundTrip:
         shown = picture(png(3), name="a.png")
         store.append(Batch("s", start=start(), rows=[row(user(shown))]))
         assert store.picture(shown.sha256) == png(3)
+
+    def test_every_detail_of_a_call_comes_back_and_what_it_says_nothing_of_has_no_key(
+        self, store: Store
+    ) -> None:
+        told = CallDetails(
+            tool_choice="auto",
+            prefix=PrefixDetails(7, new_prefix=True, broken_by="message 2"),
+            position=PositionDetails("end", PlaceCost(9, 1), PlaceCost(9, 8, 0.5)),
+            budget=BudgetDetails(100, 120, exceeded=True),
+            planner=PlannerDetails(
+                "defer", 2, calls=2.5, waits=(PostponedEdit(3, "cut"),), message_id="m-1"
+            ),
+            cleared_note=ClearedNote(("m-2",), 12),
+            injectors=InjectorDetails(
+                (
+                    BlockDetails("values", "1", "DYNAMIC", 5, 200, 300, 9, ("b",), "m-3", 1, 0),
+                    BlockDetails("tools", "1", "STABLE"),
+                ),
+                OldBlocks(1, 2, "nothing is cached"),
+            ),
+            replanned=RefusedTokens(None, 90, 80),
+            assumed=("a price",),
+            cache=CacheDetails(5, 4, "cold"),
+            provider_edits={"applied_edits": [{"type": "x", "of a later day": None}]},
+            marks=MarkDetails(
+                ((-1, 0), (2, 1)), ((-1, 0),), Lifetime(long=True), {"STABLE": TierDetails((0, 0))}
+            ),
+            blocks_bill=BlocksBill(2.5, 3.0),
+            edits=0,
+            as_it_came="why",
+            plain=PlainRequest(10),
+        )
+        assert None not in [getattr(told, each.name) for each in dataclasses.fields(told)]
+        for name, details in {"s": told, "t": CallDetails(cache=CacheDetails(1, 2))}.items():
+            said = row(assistant("Lamps."))
+            sent = call([], trace_id=said.trace_id, details=details)
+            store.append(Batch(name, start=start(), rows=[said], calls=[sent]))
+        (stored,), (sparse,) = store.calls("s"), store.calls("t")
+        assert stored.details == told
+        assert sparse.stored_json == '{"cache":{"expected":1,"reported":2}}'
+        written = json.loads(stored.stored_json)
+        assert written["injectors"]["blocks"][1] == {
+            "injector": "tools",
+            "version": "1",
+            "tier": "STABLE",
+            "priority": 0,
+            "cap": 0,
+            "full_cap": 0,
+            "tokens": 0,
+            "cut": [],
+            "id": None,
+        }
+        assert written["plain"] == {"tokens_in": 10, "dollars": None}
+        assert written["replanned"] == {"counted": None, "limit": 90, "room": 80}
+        assert written["provider_edits"] == told.provider_edits
 
     def test_how_the_last_sessions_ended_comes_newest_first(self, store: Store) -> None:
         assert store.endings(5) == []

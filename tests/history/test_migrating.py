@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.builders import LONG, a_session, picture_row, png, row, start
+from tests.history.builders import LONG, a_session, call, picture_row, png, row, start
 from windlass.errors import StoreError
 from windlass.history.base import Batch, StateChange, Store
+from windlass.history.details import CacheDetails, CallDetails
 from windlass.history.migrating import fingerprint, migrate
 from windlass.history.sqlite import SqliteStore
-from windlass.messages import tool, user
+from windlass.messages import assistant, tool, user
 
 
 @pytest.fixture
@@ -73,6 +74,29 @@ def test_what_a_later_version_says_of_a_row_is_copied_as_it_stands(
     copied = list(store.rows("old"))[-1].row
     assert (copied.details, copied.text, copied.stored_json) == (None, "told", said)
     assert fingerprint(store, "old") == fingerprint(source, "old")
+
+
+def test_what_other_versions_say_of_a_call_is_copied_as_it_stands(
+    source: Store, store: Store
+) -> None:
+    said = (
+        '{"of a later version":[1,{"y":null}],"edits":3,"budget":"of another kind",'
+        '"cache":{"reported":9,"cold":true}}'
+    )
+    reply = row(assistant("Lamps."))
+    sent = call([], trace_id=reply.trace_id, stored_json=said)
+    source.append(Batch("old", rows=[reply], calls=[sent]))
+    list(migrate(source, store))
+    copied = store.calls("old")[-1]
+    assert copied.stored_json == said
+    assert copied.details == CallDetails(edits=3, cache=CacheDetails(0, 9))
+    assert store.query(_CALLS) == source.query(_CALLS)
+    assert fingerprint(store, "old") == fingerprint(source, "old")
+    assert told(store) == []
+    assert [one.new_rows for one in migrate(source, store)] == [0, 0, 0]
+
+
+_CALLS = "SELECT trace_id, details_json FROM calls ORDER BY trace_id"
 
 
 def test_goes_on_where_it_was_interrupted(

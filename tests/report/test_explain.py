@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from tests.engine.harness import House, Ran, cascade, phase
@@ -116,13 +118,16 @@ async def test_what_the_planner_decided_names_the_first_message_by_its_row(
         '[prices."scripted/function"]\ninput = 1\noutput = 5\ncache_read = 0.1\n'
     )
     ran = await shortened(house)
-    assert explain_call(ran.store, ran.session, 2).planner == {}
+    assert explain_call(ran.store, ran.session, 2).planner is None
     explained = explain_call(ran.store, ran.session, 4)
-    recorded = ran.calls()[3].details["planner"]
-    assert explained.planner == {**recorded, "row": explained.planner["row"]}
-    assert recorded["verdict"] == "commit"
-    one = explained.decisions[explained.planner["row"]]
-    assert (one.message_id, one.action) == (recorded["message_id"], "shortened")
+    recorded, told = ran.calls()[3].details.planner, explained.planner
+    assert recorded is not None
+    assert told is not None
+    assert told.row is not None
+    assert asdict(told) == {**asdict(recorded), "row": told.row}
+    assert recorded.verdict == "commit"
+    one = explained.decisions[told.row]
+    assert (one.message_id, one.action) == (recorded.message_id, "shortened")
 
 
 @pytest.mark.req("AC-99")

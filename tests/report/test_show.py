@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.engine.harness import House, call, calls, cascade, phase
+from tests.history.builders import call as recorded
+from tests.history.builders import row, start
 from tests.strategies import png
 from windlass.errors import UsageError
+from windlass.history.base import Batch
+from windlass.history.details import CacheDetails
+from windlass.history.sqlite import SqliteStore
+from windlass.messages import assistant
 from windlass.report.call_views import view_session
 from windlass.report.calls import SessionRecord
 
@@ -14,6 +23,17 @@ from windlass.report.calls import SessionRecord
 def tell() -> str:
     """Tell something long."""
     return "long " * 500
+
+
+def test_json_has_what_other_versions_say_of_a_call(tmp_path: Path) -> None:
+    said = {"edits": 3, "of a later version": {"x": None}, "cache": {"reported": 9, "cold": True}}
+    with SqliteStore(tmp_path) as store:
+        reply = row(assistant("Lamps."))
+        sent = recorded([], trace_id=reply.trace_id, stored_json=json.dumps(said))
+        store.append(Batch("s", start=start(), rows=[reply], calls=[sent]))
+        (told,) = SessionRecord(store, "s").calls
+    assert told.as_json()["details"] == said
+    assert told.details.cache == CacheDetails(reported=9)
 
 
 class TestCalls:

@@ -19,5 +19,5 @@ def set_prices(house: House, write: float = 1.25, read: float = 0.1) -> None:
 
 def planned(one: CallRecord) -> Mapping[str, Any]:
     """What the planner decided at a call; empty: nothing that costs anything was proposed."""
-    told: Mapping[str, Any] = one.details.get("planner", {})
+    told: Mapping[str, Any] = one.details.as_json().get("planner", {})
     return told

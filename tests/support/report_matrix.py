@@ -20,6 +20,7 @@ from windlass.history.base import (
     request_hash,
 )
 from windlass.history.decisions import SoundingsDecided, VisitBegun
+from windlass.history.details import CallDetails
 from windlass.history.row_details import ReplyDetails
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, assistant, system, user
@@ -104,14 +105,14 @@ class Writer:
                 continues=self.draw(st.sampled_from([None, None, *cut])),
             ),
         )
-        edits: dict[str, Any] = {} if self.draw(st.integers(0, 9)) == 0 else {"edits": self.edits}
+        edits = None if self.draw(st.integers(0, 9)) == 0 else self.edits
         bodies = tuple({body.key: body for _, body in pairs if body is not None}.values())
         sent = sum(shown.tokens for shown, _ in pairs) + self.draw(st.integers(0, 50))
         shown = tuple(shown for shown, _ in pairs)
         keys = [shown.shown_as or dict(self.said)[shown.message_id].key for shown, _ in pairs]
         record = CallRecord(
             reply.trace_id, PRICED, shown, request_hash(keys, ()), (), sent, sent, bodies,
-            details=edits,  # type: ignore[arg-type]  # a part of them
+            details=CallDetails(edits=edits),
         )  # fmt: skip
         self.append(reply, calls=[record])
 

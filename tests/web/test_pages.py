@@ -311,10 +311,11 @@ class TestACall:
         planned = [call.number for call in long.view.calls if long.explain(call.number).planner]
         for number in planned:
             plan = long.explain(number).planner
+            assert plan is not None
             text = pages.read(f"/session/long/call/{number}").text
-            assert f"{plan['verdict']} " in text
-            if plan.get("removed"):
-                assert f"{plan['removed']:,.0f}" in text
+            assert f"{plan.verdict} " in text
+            if plan.removed:
+                assert f"{plan.removed:,}" in text
 
     def test_is_made_of_what_the_report_says(self, pages: Pages) -> None:
         text = billed(pages, "/session/long/call/9").text

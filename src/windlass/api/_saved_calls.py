@@ -26,7 +26,7 @@ from windlass.history.base import (
     request_hash,
 )
 from windlass.history.decisions import ErrorDetails
-from windlass.history.details import CallDetails
+from windlass.history.details import CallDetails, PlainRequest
 from windlass.history.row_details import ReplyDetails, RowDetails
 from windlass.history.window_rows import edit_records, window_selection_of
 from windlass.importing.storing import HELD_OUT, IMPORTED, PHASE, WRAPPED
@@ -100,7 +100,7 @@ class SavedConversation:
         self._turn = len(calls)
         if calls:
             self._sent = self._pieces(calls[-1])
-            self._as_it_came = calls[-1].details.get("as_it_came", "")
+            self._as_it_came = calls[-1].details.as_it_came or ""
 
     def add(
         self, calls: Iterable[WrappedCall], contents: Mapping[int, CallContents]
@@ -233,16 +233,14 @@ class SavedConversation:
     def _record(self, call: WrappedCall, contents: CallContents | None) -> CallRecord:
         """What a call was sent, and what the request as it came would have cost."""
         counter = FamilyCounter(call.model)
-        details: CallDetails = {"edits": self._edits, "assumed": list(call.assumed)}
-        if call.passed_because:
-            details["as_it_came"] = call.passed_because
-        if call.plain_usage is not None:
-            details["plain"] = {
-                "tokens_in": call.plain_usage.tokens_in,
-                "dollars": call.plain_cost,
-            }
+        used = call.plain_usage
+        details = CallDetails(
+            assumed=(*call.assumed, *([_NO_CONTENTS] if contents is None else [])),
+            edits=self._edits,
+            as_it_came=call.passed_because or None,
+            plain=None if used is None else PlainRequest(used.tokens_in, call.plain_cost),
+        )
         if contents is None:
-            details["assumed"].append(_NO_CONTENTS)
             saved = call.tokens + call.saved_tokens
             empty = request_hash((), ())
             return CallRecord(
@@ -268,12 +266,11 @@ class SavedConversation:
             sent_tokens=head + sum(one.tokens for one in shown),
             full_tokens=head + sum(counter.message(item.message) for item in contents.said),
             bodies=tuple(bodies.values()),
-            details=details,
         )
         sent = self._pieces(record)
-        details["prefix"] = prefix_report(self._sent, sent)
+        details = replace(details, prefix=prefix_report(self._sent, sent))
         self._sent = sent
-        return record
+        return replace(record, details=details)
 
     def _pieces(self, record: CallRecord) -> list[tuple[str, int]]:
         """A request as its prefix is compared: its tools, then its messages."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from windlass.caching.bill import cached_tokens, fresh_price, input_units
 from windlass.caching.prices import Prices
@@ -105,12 +105,13 @@ def _shared_pieces(one: Sequence[_Segment], other: Sequence[_Segment]) -> int:
     return count
 
 
-class PrefixDetails(TypedDict):
+@dataclass(frozen=True, slots=True)
+class PrefixDetails:
     """What a request shares with the one before, and what broke the rest (None: nothing)."""
 
-    shared_tokens: int
-    new_prefix: bool
-    broken_by: str | None
+    shared_tokens: int = 0
+    new_prefix: bool = False
+    broken_by: str | None = None
 
 
 def prefix_report(
@@ -128,11 +129,7 @@ def prefix_report(
         at_tools = same < len(now) and now[same][0].startswith(_TOOLS)
         messages = sum(not name.startswith(_TOOLS) for name, _ in now[:same])
         broken = "tools" if at_tools else f"message {messages}"
-    return {
-        "shared_tokens": shared_tokens(now, before),
-        "new_prefix": broken is not None,
-        "broken_by": broken,
-    }
+    return PrefixDetails(shared_tokens(now, before), broken is not None, broken)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,12 @@ from windlass.cli.output import out, print_json, to_plain
 from windlass.cli.printed_tables import print_table
 from windlass.cli.session_text import cache_text, print_blocks
 from windlass.history.base import in_words
-from windlass.report.explanation import Explanation, MessageDecision, explain_call
+from windlass.report.explanation import (
+    Explanation,
+    MessageDecision,
+    PlannerDecision,
+    explain_call,
+)
 from windlass.text.cell_tables import Columns, NumberCell, table_of
 from windlass.window.originals import RECALL
 
@@ -41,7 +46,7 @@ def _print(explained: Explanation) -> None:
     out.print(_policy(explained))
     if cache := cache_text(call.details):
         out.print(cache)
-    if explained.planner:
+    if explained.planner is not None:
         out.print(planner_text(explained.planner))
     for note in explained.notes:
         out.print(f"note: {note}")
@@ -84,23 +89,18 @@ def _option_text(name: str, value: Any) -> str:
     return f"{name} {words[value] if value is None or isinstance(value, bool) else value}"
 
 
-def planner_text(plan: Mapping[str, Any]) -> str:
-    """The planner's decision, with its calculation so that a reader can repeat it.
-
-    `plan` is the `planner` of an `Explanation`.
-    """
-    verdict, waiting = str(plan.get("verdict")), int(plan.get("waiting", 0))
-    edits = many(waiting, "edit")
-    row = plan.get("row")
+def planner_text(plan: PlannerDecision) -> str:
+    """The planner's decision, with its calculation so that a reader can repeat it."""
+    edits, row = many(plan.waiting, "edit"), plan.row
     where = "from a message that is not listed on" if row is None else f"from message {row} on"
-    match verdict:
+    match plan.verdict:
         case "commit":
             return f"planner: commit {where}, because it pays:\n{_sum(plan)}"
-        case "defer" if not plan.get("removed"):
+        case "defer" if not plan.removed:
             why = "too little that was sent before would be left to be cached"
             return f"planner: defer: {edits} left waiting, because {why}"
         case "defer":
-            pays = float(plan.get("gain", 0)) > 0
+            pays = plan.gain > 0
             why = "it may not pay before the run ends" if pays else "it does not pay yet"
             return f"planner: defer: {edits} left waiting; {where} {why}:\n{_sum(plan)}"
         case "cold":
@@ -113,18 +113,14 @@ def planner_text(plan: Mapping[str, Any]) -> str:
             why = "the model binds the thinking behind them to what was sent"
             return f"planner: held: {edits} left undone {where}, because {why}"
         case _:
-            return f"planner: {verdict} {where}"
+            return f"planner: {plan.verdict} {where}"
 
 
-def _sum(plan: Mapping[str, Any]) -> str:
-    def number(key: str) -> float:
-        return float(plan.get(key, 0))
-
-    removed, stay, put = (f"{number(key):,.0f}" for key in ("removed", "stay", "put"))
-    over_read = round(number("write") - number("read"), 6)
-    saves = f"{number('calls'):g} * {number('read'):g} * {removed}"
-    costs = f"{over_read:g} * ({stay} + {put})"
-    gain = f"{number('gain'):,.0f} tokens' worth"
+def _sum(plan: PlannerDecision) -> str:
+    over_read = round(plan.write - plan.read, 6)
+    saves = f"{plan.calls:g} * {plan.read:g} * {plan.removed:,}"
+    costs = f"{over_read:g} * ({plan.stay:,} + {plan.put:,})"
+    gain = f"{plan.gain:,.0f} tokens' worth"
     return f"N * r * D - (w - r) * (S + d) = {saves} - {costs} = {gain}"
 
 

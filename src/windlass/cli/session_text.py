@@ -197,7 +197,7 @@ def _print_call(view: SessionView, call: Call, *, full: bool) -> None:
         f" sending everything would have taken {call.snowball_tokens:,}"
     )
     if call.tools:
-        choice = call.details.get("tool_choice")
+        choice = call.details.tool_choice
         out.print(
             f"tools: {', '.join(call.tool_names)}" + (f" (choice {choice})" if choice else "")
         )
@@ -223,11 +223,11 @@ def _print_call(view: SessionView, call: Call, *, full: bool) -> None:
         out.print(f"\n{sentence}", style="dim")
     if cache := cache_text(call.details):
         out.print(cache, style="dim")
-    if prefix := call.details.get("prefix"):
+    if prefix := call.details.prefix:
         before = "before" if call.sounding_index is None else "before, of its own sounding"
         out.print(
-            f"prefix: {prefix['shared_tokens']:,} tokens stand as in the call {before};"
-            f" broken by {prefix['broken_by'] or 'nothing'}",
+            f"prefix: {prefix.shared_tokens:,} tokens stand as in the call {before};"
+            f" broken by {prefix.broken_by or 'nothing'}",
             style="dim",
         )
     out.hint(f"\nwhy: windlass explain {view.session_id} {call.number}")
@@ -239,19 +239,19 @@ def print_blocks(details: CallDetails) -> None:
 
     `details` are those of the call's record.
     """
-    injectors = details.get("injectors")
+    injectors = details.injectors
     if not injectors:
         return
-    if blocks := injectors["blocks"]:
+    if blocks := injectors.blocks:
         columns: Columns[BlockDetails] = {
-            "block": lambda block: block["injector"],
-            "tier": lambda block: block["tier"],
-            "version": lambda block: block["version"],
-            "tokens": lambda block: block["tokens"],
+            "block": lambda block: block.injector,
+            "tier": lambda block: block.tier,
+            "version": lambda block: block.version,
+            "tokens": lambda block: block.tokens,
             "cap": _cap,
             "message": _block_place,
-            "record": lambda block: block["id"] or "-",
-            "left out": lambda block: ", ".join(block["cut"]) or "-",
+            "record": lambda block: block.id or "-",
+            "left out": lambda block: ", ".join(block.cut) or "-",
         }
         whole = ["block", "tier", "record"]
         print_table(table_of(blocks, columns), "\nblocks of injectors", whole=whole)
@@ -261,30 +261,29 @@ def print_blocks(details: CallDetails) -> None:
 
 def _blocks_text(details: CallDetails) -> str:
     """What became of the blocks of earlier calls, and the bill of both ways so far."""
-    bill = details.get("blocks_bill")
-    injectors = details.get("injectors")
+    bill, injectors = details.blocks_bill, details.injectors
     lines: list[str] = []
-    old = injectors.get("old") if injectors else None
-    if old and (old["blocks"] or old["gone"]):
-        gone = f", {old['gone']} taken away because {old['because']}" if old["gone"] else ""
-        lines.append(f"blocks of earlier calls: {old['blocks']} stand as they were{gone}")
-    if bill and bill["kept"] != bill["dropped"]:
+    old = injectors.old if injectors else None
+    if old and (old.blocks or old.gone):
+        gone = f", {old.gone} taken away because {old.because}" if old.gone else ""
+        lines.append(f"blocks of earlier calls: {old.blocks} stand as they were{gone}")
+    if bill and bill.kept != bill.dropped:
         lines.append(
-            f"this call's input, in fresh tokens' worth: {bill['kept']:,.0f} as sent,"
-            f" {bill['dropped']:,.0f} without blocks of earlier calls"
+            f"this call's input, in fresh tokens' worth: {bill.kept:,.0f} as sent,"
+            f" {bill.dropped:,.0f} without blocks of earlier calls"
         )
     return "\n".join(lines)
 
 
 def _cap(block: BlockDetails) -> NumberCell:
-    whole = f" of {block['full_cap']:,}" if block["cap"] != block["full_cap"] else ""
-    return NumberCell(f"{block['cap']:,}{whole}")
+    whole = f" of {block.full_cap:,}" if block.cap != block.full_cap else ""
+    return NumberCell(f"{block.cap:,}{whole}")
 
 
 def _block_place(block: BlockDetails) -> str:
-    if block["injector"] == "tools":
+    if block.injector == "tools":
         return "tools"
-    return f"{block['message']}.{block['part']}" if block.get("message") is not None else "-"
+    return f"{block.message}.{block.part}" if block.message is not None else "-"
 
 
 def cache_text(details: CallDetails) -> str:
@@ -293,24 +292,25 @@ def cache_text(details: CallDetails) -> str:
     `details` are those of the call's record; empty where they tell nothing of a cache.
     """
     lines: list[str] = []
-    if cache := details.get("cache"):
+    if cache := details.cache:
+        planned = _PLANNED.get(cache.planned_as, "")
         lines.append(
-            f"cache: {cache['expected']:,} tokens expected to be read,"
-            f" {cache['reported']:,} reported{_PLANNED[cache.get('planned_as')]}"
+            f"cache: {cache.expected:,} tokens expected to be read,"
+            f" {cache.reported:,} reported{planned}"
         )
-    if marks := details.get("marks"):
-        places = ", ".join(f"{at}.{part}" for at, part in marks["places"])
+    if marks := details.marks:
+        places = ", ".join(f"{at}.{part}" for at, part in marks.places)
         line = f"cache marks (message.part; -1 is the tools): {places}"
-        if marks["long"]:
-            lifetime = marks["lifetime"]
+        if marks.long:
+            lifetime = marks.lifetime
             line += (
-                f"; {', '.join(f'{at}.{part}' for at, part in marks['long'])} for an hour,"
-                f" because after {lifetime['pauses']} long pauses in {lifetime['calls']} calls"
-                f" {lifetime['to_come']:g} more are expected"
+                f"; {', '.join(f'{at}.{part}' for at, part in marks.long)} for an hour,"
+                f" because after {lifetime.pauses} long pauses in {lifetime.calls} calls"
+                f" {lifetime.to_come:g} more are expected"
             )
         lines.append(line)
-        if tiers := marks.get("tiers"):
-            kept = (f"{name} {tier['kept'] or 'not'}" for name, tier in tiers.items())
+        if tiers := marks.tiers:
+            kept = (f"{name} {tier.kept or 'not'}" for name, tier in tiers.items())
             lines.append(f"tiers, cached for the short or the long time: {', '.join(kept)}")
     return "\n".join(lines)
 

@@ -18,6 +18,7 @@ from windlass.cascade.rules import Rule
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.errors import ToolError
 from windlass.history.base import NodeType, Row, StateChange
+from windlass.history.details import PositionDetails
 from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
 from windlass.tools.base import Tool, ToolContext
@@ -88,7 +89,7 @@ class PhaseMessages:
     """The messages said in it, its instructions first."""
     task: str = ""
     """Its instructions as its cascade words them."""
-    position_cost: Mapping[str, Any] | None = None
+    position_cost: PositionDetails | None = None
     """The cost of the place of injected sources, and of the other place."""
 
     @property

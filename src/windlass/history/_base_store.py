@@ -462,16 +462,8 @@ class BaseStore(ABC, Generic[_Session]):
             if row.tools not in tools:
                 raise damage_error(f"the tools of call {row.number} are missing")
         return [
-            CallRecord(
-                trace_id=row.trace_id,
-                model=row.model,
-                shown=shown,
-                request_hash=row.request_hash,
-                tools=tools[row.tools],
-                sent_tokens=row.sent_tokens,
-                full_tokens=row.full_tokens,
-                bodies=tuple(map(messages.__getitem__, bodies)),
-                details=json.loads(row.details_json),
+            packing.read_call(
+                row, shown, tools[row.tools], tuple(map(messages.__getitem__, bodies))
             )
             for row, shown, bodies in stored
         ]

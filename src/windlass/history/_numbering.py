@@ -360,7 +360,7 @@ class Numbered:
                 entries=len(shown),
                 window_json=packing.pack_window(packed),
                 bodies_json=packing.pack_keys(head.bodies, bodies),
-                details_json=packing.to_json(call.details),
+                details_json=packing.call_json(call),
             )
         )
         head.window, head.bodies = shown, bodies

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from windlass.history import decisions, row_details
 from windlass.history.base import NodeType
-from windlass.history.row_details import INTERRUPTED_TEXT, RowDetails, adapter_of
+from windlass.history.details import adapter_of
+from windlass.history.row_details import INTERRUPTED_TEXT, RowDetails
 from windlass.messages import Message
 
 _KINDS: Final = defaultdict[tuple[NodeType, str], list[type[RowDetails]]](list)

@@ -143,6 +143,8 @@ class CallRecord:
     bodies: tuple[Message, ...] = ()
     """Messages shown that are no occurrence of their own: the edited forms."""
     details: CallDetails = field(default_factory=CallDetails)
+    stored_json: str = field(default="", compare=False, repr=False)
+    """The details as the store that it was read from has them: a copy is written so."""
 
 
 @dataclass(frozen=True, slots=True)

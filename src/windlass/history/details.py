@@ -1,51 +1,150 @@
 """What the record keeps as JSON of calls, of how they chose, and of endings: its shapes.
 
-The engine writes them, reports read them. All is optional: a record of an older version, and a call
-without a cache, injectors or a policy, has less.
+The engine writes them, reports read them. A record of an older version, and a call without a
+cache, injectors or a policy, has less: what it says nothing of is None, and has no key in the JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+
+from pydantic import Field, GetPydanticSchema, TypeAdapter
+from pydantic_core import core_schema
 
 from windlass.caching.breakpoints import Place
 from windlass.caching.meter import PrefixDetails
+from windlass.caching.pauses import Lifetime
 from windlass.wire.editing import ProviderEdits
 
+_Value = TypeVar("_Value")
 
-class CallDetails(TypedDict, total=False):
-    """The details of one call. Tokens by the engine's count, bills in fresh tokens' worth."""
-
-    tool_choice: str
-    prefix: PrefixDetails
-    position: Mapping[str, Any]
-    budget: BudgetDetails
-    planner: Mapping[str, Any]
-    injectors: InjectorDetails
-    replanned: Mapping[str, int | None]
-    assumed: list[str]
-    cache: CacheDetails
-    marks: MarkDetails
-    blocks_bill: BlocksBill
-    provider_edits: ProviderEdits
-    cleared_note: ClearedNote
-    edits: int
-    """How many edits the session's record holds once the call is in it."""
-    as_it_came: str
-    """Why a wrapped client sent its caller's request as it came."""
-    plain: PlainRequest
+_ADAPTERS: Final = dict[Any, TypeAdapter[Any]]()
 
 
-class PlainRequest(TypedDict):
+def adapter_of(kind: Any) -> TypeAdapter[Any]:
+    """What reads and writes values of a type; made when the first of them comes."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+AsItCame: TypeAlias = Annotated[
+    ProviderEdits, GetPydanticSchema(lambda *_: core_schema.any_schema())
+]
+"""What a provider said, in its own objects."""
+
+Optional: TypeAlias = Annotated[_Value | None, Field(exclude_if=lambda value: value is None)]
+"""What a record may say nothing of: then its key is left out of the JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallDetails:
+    """The details of one call. Tokens by the engine's count, bills in fresh tokens' worth.
+
+    `edits` is how many edits the session's record holds once the call is in it; `as_it_came` why a
+    wrapped client sent its caller's request as it came.
+    """
+
+    tool_choice: Optional[str] = None
+    prefix: Optional[PrefixDetails] = None
+    position: Optional[PositionDetails] = None
+    budget: Optional[BudgetDetails] = None
+    planner: Optional[PlannerDetails] = None
+    cleared_note: Optional[ClearedNote] = None
+    injectors: Optional[InjectorDetails] = None
+    replanned: Optional[RefusedTokens] = None
+    assumed: Optional[tuple[str, ...]] = None
+    cache: Optional[CacheDetails] = None
+    provider_edits: Optional[AsItCame] = None
+    marks: Optional[MarkDetails] = None
+    blocks_bill: Optional[BlocksBill] = None
+    edits: Optional[int] = None
+    as_it_came: Optional[str] = None
+    plain: Optional[PlainRequest] = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The details as a store keeps them."""
+        data: dict[str, Any] = adapter_of(CallDetails).dump_python(self, warnings=False)
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRequest:
     """The request of a wrapped client as it came: what it would have come to.
 
     Input tokens are by its provider's count, dollars US dollars (None: no price is known).
     """
 
-    tokens_in: int
-    dollars: float | None
+    tokens_in: int = 0
+    dollars: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceCost:
+    """A request with injected sources at one place: its tokens, and those that a cache may hold.
+
+    `dollars` is its input's cost in US dollars if it does (None: the model has no price).
+    """
+
+    tokens: int = 0
+    shared_tokens: int = 0
+    dollars: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PositionDetails:
+    """The place where injected sources stand, and what both places cost."""
+
+    chosen: str
+    start: PlaceCost
+    end: PlaceCost
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedTokens:
+    """The tokens of a request that its provider refused as too long.
+
+    Those that it counted and would have taken (None: it did not say), and the room that the call
+    was planned for instead, by the engine's count.
+    """
+
+    counted: int | None = None
+    limit: int | None = None
+    room: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PostponedEdit:
+    """An edit that waits; its fields are those of `Wait` of the planner."""
+
+    position: int
+    because: str
+    calls: int | None = None
+    call: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerDetails:
+    """What the planner decided of edits that are not free; `message_id` is where they begin.
+
+    The other fields are those of the planner's `Decision`; a verdict may be another version's.
+    """
+
+    verdict: str = ""
+    position: int = 0
+    stay: int = 0
+    put: int = 0
+    removed: int = 0
+    calls: float = 0.0
+    read: float = 0.0
+    write: float = 0.0
+    gain: float = 0.0
+    waiting: int = 0
+    waits: tuple[PostponedEdit, ...] = ()
+    blocks: int = 0
+    message_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,84 +163,93 @@ class NotChosen:
     because: Literal["budget", "limit", "threshold", "repeat", "model"]
 
 
-class BudgetDetails(TypedDict):
+@dataclass(frozen=True, slots=True)
+class BudgetDetails:
     """A request near `max_input_tokens`, or beyond it."""
 
-    limit: int
-    tokens: int
-    exceeded: bool
+    limit: int = 0
+    tokens: int = 0
+    exceeded: bool = False
 
 
-class CacheDetails(TypedDict, total=False):
+@dataclass(frozen=True, slots=True)
+class CacheDetails:
     """The tokens that the cache should have given, and did; what the call was planned as."""
 
-    expected: int
-    reported: int
-    planned_as: str
+    expected: int = 0
+    reported: int = 0
+    planned_as: Optional[str] = None
 
 
-class TierDetails(TypedDict):
+@dataclass(frozen=True, slots=True)
+class TierDetails:
     """How a tier of the injectors is cached (None: not)."""
 
-    place: Place | None
-    kept: str | None
+    place: Place | None = None
+    kept: str | None = None
 
 
-class MarkDetails(TypedDict, total=False):
+@dataclass(frozen=True, slots=True)
+class MarkDetails:
     """The places of the request's cache marks, and why its head is kept so long."""
 
-    places: Sequence[Place]
-    long: Sequence[Place]
-    lifetime: Mapping[str, Any]
-    tiers: Mapping[str, TierDetails]
+    places: tuple[Place, ...] = ()
+    long: tuple[Place, ...] = ()
+    lifetime: Lifetime = field(default_factory=Lifetime)
+    tiers: Optional[Mapping[str, TierDetails]] = None
 
 
-class BlockDetails(TypedDict, total=False):
+@dataclass(frozen=True, slots=True)
+class BlockDetails:
     """A block of an injector: its tokens and cap, what was cut, its row, and its place."""
 
     injector: str
-    version: str
-    tier: str
-    priority: int
-    cap: int
-    full_cap: int
-    tokens: int
-    cut: list[str]
-    id: str | None
-    message: int | None
-    part: int
+    version: str = ""
+    tier: str = ""
+    priority: int = 0
+    cap: int = 0
+    full_cap: int = 0
+    tokens: int = 0
+    cut: tuple[str, ...] = ()
+    id: str | None = None
+    message: Optional[int] = None
+    part: Optional[int] = None
 
 
-class OldBlocks(TypedDict):
+@dataclass(frozen=True, slots=True)
+class OldBlocks:
     """The blocks of earlier calls: how many stand, how many were taken away, and why."""
 
-    blocks: int
-    gone: int
-    because: str | None
+    blocks: int = 0
+    gone: int = 0
+    because: str | None = None
 
 
-class InjectorDetails(TypedDict):
+@dataclass(frozen=True, slots=True)
+class InjectorDetails:
     """The blocks of a call, and what became of older ones."""
 
-    blocks: list[BlockDetails]
-    old: OldBlocks
+    blocks: tuple[BlockDetails, ...] = ()
+    old: OldBlocks = OldBlocks()
 
 
-class ClearedNote(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ClearedNote:
     """What the last message of a call says of results that the provider had cleared.
 
     `results` are the ids of their messages, `tokens` those of the note.
     """
 
-    results: list[str]
-    tokens: int
+    results: tuple[str, ...] = ()
+    tokens: int = 0
 
 
-class BlocksBill(TypedDict):
+@dataclass(frozen=True, slots=True)
+class BlocksBill:
     """The input's bill as sent, and with each older block gone."""
 
-    kept: float
-    dropped: float
+    kept: float = 0.0
+    dropped: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
+from pydantic import TypeAdapter, ValidationError
+
 from windlass.history._union import read_details
-from windlass.history.base import NodeType, Outcome, Reason, Row, ShownMessage, Status
-from windlass.history.details import OutcomeDetails
-from windlass.history.row_details import adapter_of, json_of
+from windlass.history.base import CallRecord, NodeType, Outcome, Reason, Row, ShownMessage, Status
+from windlass.history.details import CallDetails, OutcomeDetails, adapter_of
+from windlass.history.row_details import json_of
 from windlass.messages import Message, Opaque, Text, clean_text
 
 _Item = TypeVar("_Item")
@@ -393,6 +395,43 @@ def log_row(row: Row, numbers: tuple[int, int, int], occurrence: int | None) -> 
     )
 
 
+def call_json(call: CallRecord) -> str:
+    """What a call says besides its columns, as JSON."""
+    return call.stored_json or to_json(call.details.as_json())
+
+
+def read_call(
+    stored: CallRow,
+    shown: tuple[ShownMessage, ...],
+    tools: tuple[Mapping[str, Any], ...],
+    bodies: tuple[Message, ...],
+) -> CallRecord:
+    """A call as readers get it, with its window, its tools, and the edited forms."""
+    return CallRecord(
+        trace_id=stored.trace_id,
+        model=stored.model,
+        shown=shown,
+        request_hash=stored.request_hash,
+        tools=tools,
+        sent_tokens=stored.sent_tokens,
+        full_tokens=stored.full_tokens,
+        bodies=bodies,
+        details=_read(CallDetails, stored.details_json),
+        stored_json=stored.details_json,
+    )
+
+
+def _read(kind: type[_Item], details_json: str) -> _Item:
+    """Details from their JSON, without the parts that this version does not know."""
+    adapter: TypeAdapter[_Item] = adapter_of(kind)
+    try:
+        return adapter.validate_json(details_json)
+    except ValidationError as error:
+        unknown = {each["loc"][0] for each in error.errors() if each["loc"]}
+        data = json.loads(details_json)
+        return adapter.validate_python({key: data[key] for key in data if key not in unknown})
+
+
 def outcome_json(outcome: Outcome) -> str:
     """What an outcome says besides its columns, as JSON."""
     adapter = adapter_of(OutcomeDetails)
@@ -408,7 +447,7 @@ def read_outcome(stored: OutcomeRow) -> Outcome:
         output_trace=stored.output_trace,
         error=stored.error,
         hidden=bool(stored.hidden),
-        details=adapter_of(OutcomeDetails).validate_json(stored.details_json),
+        details=_read(OutcomeDetails, stored.details_json),
         reason=stored.reason,
         stored_json=stored.details_json,
     )

@@ -10,21 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, astuple, dataclass, field
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    Self,
-    TypeAlias,
-    dataclass_transform,
-)
-
-from pydantic import GetPydanticSchema, TypeAdapter
-from pydantic_core import core_schema
+from typing import Any, ClassVar, Final, Literal, Self, dataclass_transform
 
 from windlass.history.base import Details, NodeType, Row, StoredRow
+from windlass.history.details import AsItCame, adapter_of
 from windlass.history.step import RecordedStep, Step
 from windlass.wire.base import Finish, Usage
 from windlass.wire.editing import ProviderEdits
@@ -85,16 +74,6 @@ class RowDetails:
 
     def _always(self) -> Collection[str]:
         return self.always
-
-
-_ADAPTERS: Final = dict[Any, TypeAdapter[Any]]()
-
-
-def adapter_of(kind: Any) -> TypeAdapter[Any]:
-    """What reads and writes values of a type; made when the first of them comes."""
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
 
 
 def json_of(row: Row) -> dict[str, Any]:
@@ -190,12 +169,6 @@ class Inherited:
 
     session: str
     usage: Sequence[int]
-
-
-AsItCame: TypeAlias = Annotated[
-    ProviderEdits, GetPydanticSchema(lambda *_: core_schema.any_schema())
-]
-"""What a provider said, in its own objects."""
 
 
 class ReplyDetails(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from windlass.caching.meter import PrefixDetails
 from windlass.history.base import (
     Batch,
     CallRecord,
@@ -411,9 +412,7 @@ class _Writer:
 
     def _call(self, at: int, call: RecordedCall) -> CallRecord:
         # A recording is one list that only grew: each call sees all that the one before saw.
-        details: CallDetails = {
-            "prefix": {"shared_tokens": self._before, "new_prefix": False, "broken_by": None}
-        }
+        details = CallDetails(prefix=PrefixDetails(self._before))
         self._before = self._tokens
         return CallRecord(
             trace_id=f"{self._session}-{at}",

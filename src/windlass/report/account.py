@@ -182,7 +182,7 @@ class Account:
         if call.inherited:
             return 0
         if call.plain is not None:
-            return call.plain["tokens_in"]
+            return call.plain.tokens_in
         if not told or not ours:
             return call.snowball_tokens
         # What of a transcript was not recorded stands in front of either.
@@ -210,7 +210,7 @@ class Account:
             if call.model in other and not call.inherited:
                 snowball = self.snowball.dollars(call.number)
             if call.plain is not None:
-                snowball = call.plain["dollars"]
+                snowball = call.plain.dollars
             yield CallCharge(
                 **asdict(charge),
                 session_id=self.record.session_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from windlass.history.decisions import (
 )
 from windlass.history.details import CallDetails, PlainRequest
 from windlass.history.lanes import History, Lane, Lanes
+from windlass.history.packing import call_json
 from windlass.history.row_details import ReplyDetails
 from windlass.importing.recording import without_signatures
 from windlass.importing.storing import imported_from
@@ -44,7 +46,7 @@ _Item = TypeVar("_Item")
 _IN_JSON: Final = (
     *("number", "phase", "turn", "sounding_index", "model", "cost", "seconds"),
     *("tokens_in", "tokens_cached", "tokens_out", "sent_tokens", "snowball_tokens"),
-    *("seen", "reply", "hidden", "details"),
+    *("seen", "reply", "hidden"),
 )
 _NUMBERS: Final = re.compile(r"\[[\d-]+\]")
 
@@ -240,6 +242,7 @@ class Call:
         """The call for programs."""
         return {
             **{name: getattr(self, name) for name in _IN_JSON},
+            "details": json.loads(call_json(self.sent)),
             "tools": self.tool_names,
             "lane": str(self.lane),
             **{name: getattr(self.row, name) for name in ("node_type", "attempt")},
@@ -248,7 +251,7 @@ class Call:
     @property
     def plain(self) -> PlainRequest | None:
         """The request as it came, where a wrapped client sent something else."""
-        return self.details.get("plain")
+        return self.details.plain
 
     @property
     def lane(self) -> Lane:

@@ -7,7 +7,7 @@ became of it, by which rule, and how its original is got back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice, takewhile
 from typing import Any, Final, Literal, TypeAlias
 
@@ -33,7 +33,7 @@ from windlass.history.decisions import (
     WindowSelection,
     text_of,
 )
-from windlass.history.details import NotChosen
+from windlass.history.details import NotChosen, PlannerDetails
 from windlass.history.row_details import (
     Answer,
     ReplyDetails,
@@ -91,6 +91,17 @@ class MessageDecision:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannerDecision(PlannerDetails):
+    """What the planner decided about edits that are not free.
+
+    `row` is the number in the decisions of the first message that it is about (None: it is not
+    among them).
+    """
+
+    row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """One call explained: the policy in force, what it decided, and what that saved."""
 
@@ -102,10 +113,8 @@ class Explanation:
     """The call's `context_selection` record (empty: no policy was in force)."""
     differs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The options of the policy that its profile sets otherwise."""
-    planner: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the planner decided about edits that are not free, as `window.planner.Decision` names
-    it; `row` is the number in `decisions` of the first message it is about (empty: none was
-    proposed)."""
+    planner: PlannerDecision | None = None
+    """What the planner decided (None: nothing that is not free was proposed)."""
     notes: tuple[str, ...] = ()
     """What was decided for the phase before the call and is no edit: a switch, a second plan, a
     summary, a cache that is not counted on, what the provider did to the context, and what was
@@ -113,6 +122,11 @@ class Explanation:
     status: str = "running"
     """How its phase ended; how the session stands where it has not."""
     reason: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The explanation for programs; without a decision of the planner that is empty."""
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        return told | {"planner": self.planner or {}}
 
 
 def explain_call(store: Store, session_id: str, number: int) -> Explanation:
@@ -132,7 +146,7 @@ def explain(record: SessionRecord, number: int) -> Explanation:
     selection = next(filter(None, selections), None)
     before = call.history.rows
     # Edits that were decided after the call did not shape it.
-    edits = store.edits(session_id)[: call.details.get("edits")]
+    edits = store.edits(session_id)[: call.details.edits]
     notes = (
         *_texts(before, _is_note, None, call.phase),
         *_tool_phases(before),
@@ -162,7 +176,7 @@ def explain(record: SessionRecord, number: int) -> Explanation:
         selection=selection.as_json() if selection else {},
         differs=_differing(selection),
         planner=_plan(call, decisions),
-        notes=(*notes, *done, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
+        notes=(*notes, *done, *(f"assumed: {text}" for text in call.details.assumed or ())),
         status=(ended[-1] if ended else store.session_status(session_id)).status,
         reason=ended[-1].reason if ended else None,
     )
@@ -274,13 +288,14 @@ def _differing(selection: WindowSelection | None) -> Mapping[str, Any]:
     return {name: value for name, value in config.items() if usual.get(name) != value}
 
 
-def _plan(call: Call, decisions: Sequence[MessageDecision]) -> Mapping[str, Any]:
-    plan = call.details.get("planner")
-    if not plan:
-        return {}
+def _plan(call: Call, decisions: Sequence[MessageDecision]) -> PlannerDecision | None:
+    plan = call.details.planner
+    if plan is None:
+        return None
     ids = [decision.message_id for decision in decisions]
-    first = plan.get("message_id")
-    return {**plan, "row": ids.index(first) if first in ids else None}
+    first = plan.message_id
+    figures = {each.name: getattr(plan, each.name) for each in fields(plan)}
+    return PlannerDecision(**figures, row=ids.index(first) if first in ids else None)
 
 
 def _decisions(

@@ -271,7 +271,7 @@ class _Drawing:
         """Fill the column of the call at this place."""
         call, window = self.calls[at], self._windows[at]
         stood = self._stood(call.history)
-        hidden = self._hidden.cells(call.details.get("edits"), call.stored.seq)
+        hidden = self._hidden.cells(call.details.edits, call.stored.seq)
         column[stood] = (hidden * self._stays)[stood]
         forms = self._forms[window]
         if call.sent_tokens:
@@ -353,7 +353,7 @@ def _why(record: SessionRecord, message_id: str, call: Call, cell: Cell) -> str:
     entry = next((one for one in call.shown if one.message_id == message_id), None)
     if entry is not None and not edits_in(entry.because):
         return f", {many(entry.tokens, 'token')} ({entry.reason})"
-    edits = record.store.edits(record.session_id)[: call.details.get("edits")]
+    edits = record.store.edits(record.session_id)[: call.details.edits]
     found = [edit for edit in edits if edit.message_id == message_id]
     if entry is not None:
         reason = found[-1].reason if found else entry.reason

@@ -137,8 +137,8 @@ class SpanPrices:
         scale = tokens_in / call.sent_tokens if call.sent_tokens else 1.0
         cached = call.tokens_cached
         if not call.tokens_in:  # nothing was reported: what stands as in the call before
-            prefix = call.details.get("prefix")
-            cached = prefix["shared_tokens"] if prefix else 0
+            prefix = call.details.prefix
+            cached = prefix.shared_tokens if prefix else 0
         cached = min(cached, tokens_in)
         if charged.rate is None or not tokens_in:
             return cls(cached / scale, None, None)
@@ -257,7 +257,7 @@ def _written(record: SessionRecord) -> Mapping[str, int]:
 
 def _call_of(calls: Sequence[Call], edit: int) -> int | None:
     """The first call that edit number `edit` of the session shaped."""
-    known = (call.number for call in calls if call.details.get("edits", 0) >= edit)
+    known = (call.number for call in calls if (call.details.edits or 0) >= edit)
     return next(known, None)
 
 

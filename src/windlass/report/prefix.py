@@ -105,19 +105,19 @@ def with_before(calls: Sequence[Call]) -> Iterator[tuple[Call, Call | None]]:
 
 
 def _prefix(call: Call, before: Call | None) -> Prefix:
-    recorded = call.details.get("prefix")
+    recorded, cache = call.details.prefix, call.details.cache
     prefix = Prefix(
         call=call.number,
         phase=call.phase,
         turn=call.turn,
         sent=call.sent_tokens,
-        shared=recorded["shared_tokens"] if recorded else 0,
-        predicted=call.details.get("cache", {}).get("expected"),
+        shared=recorded.shared_tokens if recorded else 0,
+        predicted=cache.expected if cache else None,
         reported=call.tokens_cached,
     )
-    if before is None or recorded is None or recorded["broken_by"] is None:
+    if before is None or recorded is None or recorded.broken_by is None:
         return prefix
-    if recorded["broken_by"] == "tools":
+    if recorded.broken_by == "tools":
         mine, its = call.tool_names, before.tool_names
         changed = [name for name in (*mine, *its) if (name in mine) != (name in its)]
         names = f": {', '.join(dict.fromkeys(changed))}" if changed else ""
@@ -170,17 +170,15 @@ def _first_difference(now: Message, was: Message) -> int:
 
 def _injector_at(call: Call, at: int, message: Message, character: int) -> str | None:
     """The injector whose block holds a character of a message."""
-    injectors = call.details.get("injectors")
-    here = (
-        [block for block in injectors["blocks"] if block.get("message") == at] if injectors else []
-    )
+    injectors = call.details.injectors
+    here = [block for block in injectors.blocks if block.message == at] if injectors else []
     start = 0
     for number, part in enumerate(message.parts):
         if not isinstance(part, Text):
             continue
         end = start + len(part.text)
         if start <= character <= end:
-            names = [block["injector"] for block in here if block.get("part") == number]
+            names = [block.injector for block in here if block.part == number]
             if names:
                 return " or ".join(names)
         start = end + 1

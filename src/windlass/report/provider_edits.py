@@ -14,17 +14,17 @@ from windlass.wire.editing import ProviderEdits, cleared
 
 def call_sentences(call: Call) -> list[str]:
     """What was done to one call, and what it says of that."""
-    edits = call.details.get("provider_edits", {})
+    edits = call.details.provider_edits or ProviderEdits()
     sentences: list[str] = []
-    if note := call.details.get("cleared_note"):
-        noted = [one for one in call.seen if one.message_id in note["results"]]
-        results = f"{many(len(note['results']), 'result')} ({_places(noted)})"
+    if note := call.details.cleared_note:
+        noted = [one for one in call.seen if one.message_id in note.results]
+        results = f"{many(len(note.results), 'result')} ({_places(noted)})"
         sentences.append(
             f"the provider had cleared {results}, so the last message ends in a note of that, said"
             " once: names and errors that nothing else in view holds, and references for recall"
-            f" ({note['tokens']:,} tokens)"
+            f" ({note.tokens:,} tokens)"
         )
-    if why := call.details.get("as_it_came"):
+    if why := call.details.as_it_came:
         sentences.append(f"the request went out as it came: {why}")
     told = edits.get("input_transformations", ())
     for kind, words in _DONE.items():

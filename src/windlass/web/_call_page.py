@@ -174,34 +174,28 @@ _VERDICTS: Final = {
 def _planner(explained: Explanation) -> dict[str, Any] | None:
     """The planner's decision and its numbers; None where it was asked nothing."""
     plan = explained.planner
-    if not plan:
+    if plan is None:
         return None
-    verdict = str(plan.get("verdict"))
-    row = plan.get("row")
-    message_id = None if row is None else explained.decisions[row].message_id
+    message_id = None if plan.row is None else explained.decisions[plan.row].message_id
     numbers: list[tuple[str, str, str]] = []
-    if plan.get("removed"):
-        over_read = float(plan.get("write", 0)) - float(plan.get("read", 0))
+    if plan.removed:
+        over_read = plan.write - plan.read
         numbers = [
-            ("N", "calls to come that are counted on", f"{float(plan.get('calls', 0)):g}"),
-            ("D", "tokens that the edits remove", f"{float(plan.get('removed', 0)):,.0f}"),
-            ("S", "tokens behind them that stay, and are read anew", _tokens(plan, "stay")),
-            ("d", "tokens that stand in their place", _tokens(plan, "put")),
-            ("r", "price of a token that is read", f"{float(plan.get('read', 0)):g}"),
+            ("N", "calls to come that are counted on", f"{plan.calls:g}"),
+            ("D", "tokens that the edits remove", f"{plan.removed:,}"),
+            ("S", "tokens behind them that stay, and are read anew", f"{plan.stay:,}"),
+            ("d", "tokens that stand in their place", f"{plan.put:,}"),
+            ("r", "price of a token that is read", f"{plan.read:g}"),
             ("w - r", "what writing costs beyond reading", f"{round(over_read, 6):g}"),
-            ("gain", "N · r · D - (w - r) · (S + d), in fresh tokens", _tokens(plan, "gain")),
+            ("gain", "N · r · D - (w - r) · (S + d), in fresh tokens", f"{plan.gain:,.0f}"),
         ]
     return {
-        "verdict": verdict,
-        "said": _VERDICTS.get(verdict, verdict),
-        "waiting": many(int(plan.get("waiting", 0)), "edit"),
+        "verdict": plan.verdict,
+        "said": _VERDICTS.get(plan.verdict, plan.verdict),
+        "waiting": many(plan.waiting, "edit"),
         "message_id": message_id,
         "numbers": numbers,
     }
-
-
-def _tokens(plan: Mapping[str, Any], name: str) -> str:
-    return f"{float(plan.get(name, 0)):,.0f}"
 
 
 def _policy(explained: Explanation) -> str:

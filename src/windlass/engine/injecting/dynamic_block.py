@@ -26,7 +26,7 @@ from windlass.engine.injecting.session_tier import (
     tell_changes,
 )
 from windlass.history.base import NodeType
-from windlass.history.details import BlockDetails, CallDetails, InjectorDetails, OldBlocks
+from windlass.history.details import BlockDetails, BlocksBill, InjectorDetails, OldBlocks
 from windlass.injectors.base import LOOK, Tier
 from windlass.injectors.orchestrate import render_blocks
 from windlass.messages import Message, Text, ToolSpec
@@ -59,12 +59,8 @@ def block_details(run: Run, phase_run: PhaseRun, call: NextRequest) -> InjectorD
     held, blocks = phase_run.injection, call.with_blocks
     if held is None and not _has_blocks(run.injected):
         return None
-    old: OldBlocks = {
-        "blocks": len(blocks.older),
-        "gone": blocks.gone,
-        "because": call.gone_because,
-    }
-    return {"blocks": _details(run.injected.context, held, call.entries), "old": old}
+    old = OldBlocks(len(blocks.older), blocks.gone, call.gone_because)
+    return InjectorDetails(tuple(_details(run.injected.context, held, call.entries)), old)
 
 
 def _has_blocks(injected: Injected) -> bool:
@@ -207,11 +203,12 @@ def note_sent(
     bare: Sequence[Entry],
     tools: Sequence[ToolSpec],
     at: float,
-) -> CallDetails:
-    """Take note of a request that was sent at `at` seconds; returns the bills for the record.
+) -> BlocksBill | None:
+    """Take note of a request that was sent at `at` seconds; returns its bills for the record.
 
-    `bare` are its entries before blocks were added. Both ways are billed at the model's prices, in
-    units of a fresh input token: as sent, and with each block gone at the next call.
+    None: there are no blocks. `bare` are its entries before blocks were added. Both ways are billed
+    at the model's prices, in units of a fresh input token: as sent, and with each block gone at the
+    next call.
     """
     state, info, entries = run.injected, phase_run.info, sent.entries
     last = entries[-1].item.id
@@ -223,7 +220,7 @@ def note_sent(
         state.context.news |= {last} & state.attached.keys()
     messages = [entry.message for entry in entries]
     if phase_run.injection is None and not _has_blocks(run.injected):
-        return {}
+        return None
     prices = run.caches.of(info).prices
     notes = {ident: one.note_alone for ident, one in state.attached.items()}
     noted = with_blocks(bare, {ident: one for ident, one in notes.items() if one}).entries
@@ -233,6 +230,4 @@ def note_sent(
         pieces = weigh(info.counter, request, tools, tools_first=info.tools_first)
         return round(meters.setdefault(info.name, Meter(prices)).bill(pieces, at).units, 1)
 
-    return {
-        "blocks_bill": {"kept": bill(state.kept, messages), "dropped": bill(state.dropped, short)}
-    }
+    return BlocksBill(bill(state.kept, messages), bill(state.dropped, short))

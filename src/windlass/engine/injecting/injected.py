@@ -24,21 +24,20 @@ class RecordedBlock:
 
     def details(self, message: int | None = None, part: int | None = None) -> BlockDetails:
         """Its details in a call's record, with its place in the request (None: it has none)."""
-        block = self.block
-        details: BlockDetails = {
-            "injector": block.injector,
-            "version": block.version,
-            "tier": str(block.tier),
-            "priority": block.priority,
-            "cap": block.cap,
-            "full_cap": block.full_cap,
-            "tokens": block.tokens,
-            "cut": list(block.cut),
-            "id": self.id,
-        }
-        if message is not None and part is not None:
-            details["message"], details["part"] = message, part
-        return details
+        block, has_place = self.block, message is not None and part is not None
+        return BlockDetails(
+            injector=block.injector,
+            version=block.version,
+            tier=str(block.tier),
+            priority=block.priority,
+            cap=block.cap,
+            full_cap=block.full_cap,
+            tokens=block.tokens,
+            cut=tuple(block.cut),
+            id=self.id,
+            message=message if has_place else None,
+            part=part if has_place else None,
+        )
 
 
 @dataclass(slots=True)

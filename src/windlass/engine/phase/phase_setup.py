@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from windlass.caching.meter import shared_tokens, weigh
 from windlass.caching.rates import rate
@@ -49,6 +49,7 @@ from windlass.history.base import (
     Row,
 )
 from windlass.history.decisions import SwitchedOff, SystemPrompt
+from windlass.history.details import PlaceCost, PositionDetails
 from windlass.messages import Message, Text, user
 from windlass.providers.base import ModelInfo
 from windlass.text.templates import holds, render
@@ -284,15 +285,15 @@ def _tell_switched_off(run: CascadeRun, phase_run: PhaseRun) -> None:
             run.tell(name, text, SwitchedOff(setting, origin))
 
 
-def position_report(run: CascadeRun, phase_run: PhaseRun) -> dict[str, Any]:
+def position_report(run: CascadeRun, phase_run: PhaseRun) -> PositionDetails:
     """The cost of the place where injected sources stand, and of the other place.
 
     For each place: tokens that still stand as in the request before (a cache may hold
     them), and the input cost in US dollars if it does (None: the model has no price).
     """
     info = phase_run.info
-    report: dict[str, Any] = {"chosen": phase_run.messages.blocks.position}
-    for place in ("start", "end"):
+
+    def cost(place: Literal["start", "end"]) -> PlaceCost:
         entries = assemble(
             replace(phase_run.messages.blocks, position=place), show(phase_run.messages.own, "")
         )
@@ -311,5 +312,6 @@ def position_report(run: CascadeRun, phase_run: PhaseRun) -> dict[str, Any]:
             if price is None
             else (shared * price.cache_read + (total - shared) * price.cache_write) / 1e6
         )
-        report[place] = {"tokens": total, "shared_tokens": shared, "dollars": dollars}
-    return report
+        return PlaceCost(total, shared, dollars)
+
+    return PositionDetails(phase_run.messages.blocks.position, cost("start"), cost("end"))

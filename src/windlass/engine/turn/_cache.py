@@ -8,7 +8,7 @@ money of that cache, and what was assumed where something is not known or makes 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from windlass.caching.claims import Trust
 from windlass.caching.meter import Bill, Cleared, Segments, pieces, weigh
@@ -18,7 +18,7 @@ from windlass.engine._session_run import Run
 from windlass.engine.events import Noted
 from windlass.engine.turn._plan import Plan
 from windlass.history.decisions import CacheTrust
-from windlass.history.details import CallDetails, MarkDetails, TierDetails
+from windlass.history.details import CacheDetails, CallDetails, MarkDetails, TierDetails
 from windlass.text.tokens import Reading
 from windlass.window.assemble import Blocks, assemble
 from windlass.window.driver import NextRequest
@@ -33,7 +33,7 @@ def take_report(
 ) -> tuple[Reply, CallDetails]:
     """Compare what a call's cache gave with what it should have; it was sent at `at` seconds.
 
-    Returns the reply, with a usage that is possible, and what to record of the call.
+    Returns the reply, with a usage that is possible, and all that the record says of the call.
     """
     cache, driver = run.caches.of(phase_run.info), phase_run.window.driver
     run.totals.calls += 1
@@ -77,19 +77,15 @@ def take_report(
         run.net.needed = run.net.needed or _needs_window(phase_run, whole.tokens)
 
     cache.pauses.note(run.record.clock(), answer=True)
-    details: CallDetails = {}
-    if assumed := [sentence for sentence in assumed if sentence]:
-        details["assumed"] = assumed
-    if cache.prices.caches:
-        reported = reply.usage.tokens_cached
-        details["cache"] = {"expected": expected, "reported": reported}
-        if trust is not None:
-            details["cache"]["planned_as"] = _planned_as(trust)
-    if reply.provider_edits:
-        details["provider_edits"] = reply.provider_edits
-    if marks := _marks(phase_run, plan.call):
-        details["marks"] = marks
-    return reply, details
+    planned_as = None if trust is None else _planned_as(trust)
+    gave = CacheDetails(expected, reply.usage.tokens_cached, planned_as)
+    return reply, replace(
+        plan.details,
+        assumed=tuple(filter(None, assumed)) or None,
+        cache=gave if cache.prices.caches else None,
+        provider_edits=reply.provider_edits or None,
+        marks=_marks(phase_run, plan.call),
+    )
 
 
 def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
@@ -179,9 +175,9 @@ def _tiers(phase_run: PhaseRun, call: NextRequest) -> Mapping[str, TierDetails]:
     head = next((place for place in marks.places if place[0] < count), None)
     kept = "long" if marks.long else "short"
     return {
-        "STABLE": {"place": head, "kept": kept if head else None},
-        "SESSION": {"place": marks.cut_point, "kept": "short" if marks.cut_point else None},
-        "DYNAMIC": {"place": None, "kept": None},
+        "STABLE": TierDetails(head, kept if head else None),
+        "SESSION": TierDetails(marks.cut_point, "short" if marks.cut_point else None),
+        "DYNAMIC": TierDetails(),
     }
 
 
@@ -190,11 +186,5 @@ def _marks(phase_run: PhaseRun, call: NextRequest) -> MarkDetails | None:
     marks = call.sent.marks
     if not marks.places:
         return None
-    details: MarkDetails = {
-        "places": marks.places,
-        "long": marks.long,
-        "lifetime": asdict(call.lifetime),
-    }
-    if phase_run.injection is not None:
-        details["tiers"] = _tiers(phase_run, call)
-    return details
+    tiers = None if phase_run.injection is None else _tiers(phase_run, call)
+    return MarkDetails(marks.places, marks.long, call.lifetime, tiers)

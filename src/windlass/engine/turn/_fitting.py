@@ -57,7 +57,7 @@ def check_budget(phase_run: PhaseRun, tokens: int) -> BudgetDetails | None:
         raise BudgetExceeded(
             f"{near} with on_exceed 'fail'; raise the limit or give the phase less context"
         )
-    return {"limit": budget.limit, "tokens": tokens, "exceeded": tokens > budget.limit}
+    return BudgetDetails(budget.limit, tokens, exceeded=tokens > budget.limit)
 
 
 def tell_budget(emit: Callable[[Event], None], phase_run: PhaseRun, tokens: int) -> None:

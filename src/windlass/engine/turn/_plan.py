@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
 
 from windlass.caching.breakpoints import cache_key
 from windlass.caching.meter import prefix_report, weigh
@@ -13,7 +12,7 @@ from windlass.engine._session_run import Run
 from windlass.engine.injecting.dynamic_block import block_details, with_current_values
 from windlass.engine.turn._fitting import check_budget, check_fits
 from windlass.engine.turn.record import Recorder
-from windlass.history.details import CallDetails
+from windlass.history.details import CallDetails, ClearedNote, PlannerDetails, PostponedEdit
 from windlass.messages import Message, Opaque, Text, ToolSpec
 from windlass.text.tokens import request_tokens
 from windlass.window.cut_points import from_user, newest_within
@@ -78,23 +77,16 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
     snowball += [item.message for item in run.record.born]
     whole = request_tokens(counter, snowball, run.definitions(phase_run.allowed, snowball))
     check_fits(phase_run, call.entries, sent)
-    details: CallDetails = {
-        "tool_choice": choice,
-        "prefix": prefix_report(run.caches.previous, weighed),
-    }
-    if phase_run.messages.position_cost is not None:
-        details["position"] = phase_run.messages.position_cost
-    if budget := check_budget(phase_run, sent):
-        details["budget"] = budget
-    if decision := _planner_decision(phase_run):
-        details["planner"] = decision
-    if call.cleared:
-        details["cleared_note"] = {
-            "results": [item.id for item in call.cleared],
-            "tokens": counter.text(call.note),
-        }
-    if injectors := block_details(run, phase_run, call):
-        details["injectors"] = injectors
+    note = tuple(item.id for item in call.cleared)
+    details = CallDetails(
+        tool_choice=choice,
+        prefix=prefix_report(run.caches.previous, weighed),
+        position=phase_run.messages.position_cost,
+        budget=check_budget(phase_run, sent),
+        planner=_planner_decision(phase_run),
+        cleared_note=ClearedNote(note, counter.text(call.note)) if note else None,
+        injectors=block_details(run, phase_run, call),
+    )
     return Plan(call, bare, tools, choice, weighed, sent, whole - sent, len(snowball), details)
 
 
@@ -112,14 +104,12 @@ def plan_rest(
     messages = tuple(entry.message for entry in entries)
     check_sequence(messages, {spec.name for spec in plan.tools})
     weighed = [*plan.weighed, *((e.message.key, counter.message(e.message)) for e in tail)]
-    details: CallDetails = {
-        "tool_choice": plan.choice,
-        "prefix": prefix_report(previous, weighed),
-    }
-    if "injectors" in plan.details:
-        details["injectors"] = plan.details["injectors"]
-    if "cleared_note" in plan.details:
-        details["cleared_note"] = plan.details["cleared_note"]
+    details = CallDetails(
+        tool_choice=plan.choice,
+        prefix=prefix_report(previous, weighed),
+        cleared_note=plan.details.cleared_note,
+        injectors=plan.details.injectors,
+    )
     return replace(
         plan,
         call=replace(
@@ -208,13 +198,15 @@ def request_of(record: Recorder, phase_run: PhaseRun, plan: Plan) -> Request:
     )
 
 
-def _planner_decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
+def _planner_decision(phase_run: PhaseRun) -> PlannerDetails | None:
     """The planner's decision for the record, with the id of the message that it begins at."""
     conversation = phase_run.conversation
     decision = conversation.window().decision
     if decision is None:
         return None
-    return {**asdict(decision), "message_id": conversation.items[decision.position].id}
+    figures = {each.name: getattr(decision, each.name) for each in fields(decision)}
+    figures["waits"] = tuple(PostponedEdit(**asdict(wait)) for wait in decision.waits)
+    return PlannerDetails(**figures, message_id=conversation.items[decision.position].id)
 
 
 def _tools_and_choice(

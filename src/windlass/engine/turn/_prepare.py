@@ -25,6 +25,7 @@ from windlass.engine.turn.windows import room_for_messages
 from windlass.errors import ContextTooLong, ThinkingRefused, WindlassError
 from windlass.history.base import NodeType
 from windlass.history.decisions import Replanned, Summary, ThinkingLeftOut
+from windlass.history.details import RefusedTokens
 from windlass.messages import Message, system, user
 from windlass.safety.fairness import run_in_thread
 from windlass.text.prompts import UNFINISHED, cut_text
@@ -120,7 +121,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         f"phase {name!r}: the provider refused {plan.sent:,} tokens (our count) as too long;"
         f" sent again {how}, {shorter.sent:,} tokens"
     )
-    numbers = {"counted": refused.counted, "limit": refused.limit, "room": room}
+    numbers = RefusedTokens(refused.counted, refused.limit, room)
     left_out = len(plan.entries) - len(shorter.entries)
     run.record.decide(
         name,
@@ -137,7 +138,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         ),
     )
     run.emit(Noted(name, notice))
-    return replace(shorter, details={**shorter.details, "replanned": numbers})
+    return replace(shorter, details=replace(shorter.details, replanned=numbers))
 
 
 def plan_without_thinking(

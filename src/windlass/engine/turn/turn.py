@@ -111,7 +111,7 @@ async def _call(
     name, record, counter = phase_run.phase.name, run.record, phase_run.info.counter
     started, is_recorded = record.clock(), record.follows_record
     taken = await _send(run, phase_run, plan)
-    reply, reported = take_report(run, phase_run, plan, taken.reply, started)
+    reply, details = take_report(run, phase_run, plan, taken.reply, started)
     billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
     run.caches.previous = plan.weighed
     reply, told = bill_step(run.journal, replace(taken, reply=reply))
@@ -148,7 +148,7 @@ async def _call(
         sent_tokens=plan.sent,
         full_tokens=plan.sent + plan.saved,
         bodies=tuple(entry.message for entry in plan.entries if entry.edited),
-        details={**plan.details, **reported, **billed, "edits": record.edits + len(changes)},
+        details=replace(details, blocks_bill=billed, edits=record.edits + len(changes)),
     )
     rows = [row]
     if phase_run.rule.policy is not None:
@@ -167,7 +167,7 @@ async def _call(
 
 async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> TakenStep:
     name = phase_run.phase.name
-    if "budget" in plan.details:
+    if plan.details.budget is not None:
         tell_budget(run.emit, phase_run, plan.sent)
     now, tokens = phase_run.now, (plan.sent, plan.sent + plan.saved)
     run.emit(CallStarted(name, now.turn, now.attempt, *tokens, run.record.follows_record))
