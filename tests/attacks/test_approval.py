@@ -416,7 +416,7 @@ def test_so_it_is_in_a_task_in_xml(line: CommandLine) -> None:
     said = line("evaluate", "--resume", "t1", "-m", "local/m", "--approve", "my:danger")
     assert (said.code, gone()) == (0, ["/etc"])
     line.write("t.xml", atomic("a", inside.format("my:dangr")))
-    with pytest.raises(TaskFileError, match="no function 'dangr'"):
+    with pytest.raises(TaskFileError, match="no function or class 'dangr'"):
         windlass.evaluate_sync("t.xml", model="scripted/x")
 
 

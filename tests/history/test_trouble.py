@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import stat
 import subprocess
 import sys
 import tempfile
@@ -29,17 +30,20 @@ def one_sentence(error: StoreError, store: Path) -> str:
 
 
 def refuse_writes(monkeypatch: pytest.MonkeyPatch, code: int, after: int = 0) -> None:
-    """Let the system fail `os.write` with this code, after so many writes that succeed."""
-    real = os.write
+    """Let the system fail a file with this code as it is written out, after so many that succeed.
+
+    It may tell of a full disk as late as that.
+    """
+    real = os.fsync
     left = [after]
 
-    def write(handle: int, data: bytes) -> int:
+    def sync(handle: int) -> None:
         if left[0] == 0:
             raise OSError(code, os.strerror(code))
-        left[0] -= 1
-        return real(handle, data)
+        left[0] -= stat.S_ISREG(os.fstat(handle).st_mode)
+        real(handle)
 
-    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(os, "fsync", sync)
 
 
 class TestAFullDisk:

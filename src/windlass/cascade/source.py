@@ -189,8 +189,13 @@ def _note_places(text: str, reading: ParsedText) -> None:
                 path.append(None if piece == "{" else 0)
                 seen.append({})
             # Python reads NaN, Infinity and 1e999; JSON has none of them.
-            elif piece[0] in "-0123456789NI" and not math.isfinite(json.loads(piece)):
+            elif piece[0] in "-0123456789NI" and not _is_number(json.loads(piece)):
                 reading.stop(line, f"{piece[:20]} is not a number that JSON can hold")
+
+
+def _is_number(value: float) -> bool:
+    """Whether a number is one of JSON's; whole ones have no limit."""
+    return isinstance(value, int) or math.isfinite(value)
 
 
 def _place(steps: list[str | int | None]) -> Path:
