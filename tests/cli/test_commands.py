@@ -440,17 +440,16 @@ class TestSearch:
 
 
 class TestStores:
-    def test_the_tables_of_a_cluster_are_printed(self, windlass: CommandLine) -> None:
-        said = windlass("schema", "clickhouse", "--cluster", "main", "--vectors", "256")
+    def test_the_tables_are_printed(self, windlass: CommandLine) -> None:
+        said = windlass("schema", "clickhouse", "--vectors", "256")
         assert said.code == 0
-        assert "ENGINE = Distributed('main'" in said.out
+        assert "ENGINE = MergeTree()" in said.out
         assert "vector_similarity('hnsw', 'cosineDistance', 256)" in said.out
-        assert "ON CLUSTER" not in windlass("schema", "clickhouse").out
 
     def test_a_wrong_schema_is_told(self, windlass: CommandLine) -> None:
         said = windlass("schema", "clickhose")
         assert (said.code, "did you mean 'clickhouse'" in said.complaint) == (2, True)
-        assert "for tables" in windlass("schema", "--cluster", "x").complaint
+        assert "for tables" in windlass("schema", "--ttl-days", "3").complaint
         assert "from 1" in windlass("schema", "clickhouse", "--ttl-days", "0").complaint
 
     def test_a_history_moves_to_another_folder(self, windlass: CommandLine, tmp_path: Path) -> None:

@@ -143,15 +143,3 @@ class TestTheStatements:
         assert "PARTITION BY toYYYYMM(day)" in text
         assert "TTL" not in text
         assert "TTL day + INTERVAL 30 DAY" in script(TableOptions(ttl_days=30))
-
-    def test_for_a_cluster_replicate_and_distribute_every_table(self) -> None:
-        text = script(TableOptions(cluster="it's `mine`", ttl_days=7))
-        assert text.count("ENGINE = Replicated") == 3
-        path = "'/clickhouse/tables/{uuid}/{shard}', '{replica}'"
-        assert f"ReplicatedReplacingMergeTree({path}, generated_at)" in text
-        assert text.count(r"ENGINE = Distributed('it\'s `mine`', currentDatabase(), ") == 3
-        made = text.count("CREATE TABLE IF NOT EXISTS") + text.count("CREATE OR REPLACE VIEW")
-        assert text.count(r"ON CLUSTER `it's \`mine\``") == made
-        assert "non_replicated_deduplication_window" not in text
-        assert text.count("cityHash64(session_id)") == 2, "a session stays on one shard"
-        assert " IN (SELECT write" not in text.replace("GLOBAL IN (SELECT write", "")

@@ -41,9 +41,6 @@ def schema(
         str, Argument(help="cascade (JSON Schema), operators (RELAX NG) or clickhouse (SQL).")
     ] = "cascade",
     *,
-    cluster: Annotated[
-        str | None, Option(help="clickhouse: Replicated and Distributed tables on it.")
-    ] = None,
     ttl_days: Annotated[
         int | None, Option(help="clickhouse: sessions expire this many days after they began.")
     ] = None,
@@ -60,15 +57,13 @@ def schema(
         for name, value in (("--ttl-days", ttl_days), ("--vectors", vectors)):
             if value is not None and value < 1:
                 raise UsageError(f"{name} must be a whole number from 1, not {value}")
-        options = TableOptions(ttl_days=ttl_days, vectors=vectors, cluster=cluster)
+        options = TableOptions(ttl_days=ttl_days, vectors=vectors)
         out.print(script(options), end="")
     elif of not in ("cascade", "operators"):
         names = ("cascade", "clickhouse", "operators")
         raise UsageError(f"no schema of {of!r}: {did_you_mean(of, names)}")
-    elif cluster is not None or ttl_days is not None or vectors is not None:
-        raise UsageError(
-            "--cluster, --ttl-days and --vectors are for tables: windlass schema clickhouse"
-        )
+    elif ttl_days is not None or vectors is not None:
+        raise UsageError("--ttl-days and --vectors are for tables: windlass schema clickhouse")
     elif of == "operators":
         out.print(relax_ng(), end="")
     else:

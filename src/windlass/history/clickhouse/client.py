@@ -74,8 +74,6 @@ class ClickHouseClient:
         self._client: Any = None
         self._insert_settings: dict[str, Any] = {}
         self.version = ""
-        self.cluster: str | None = None
-        """The cluster that the tables are spread over; None: they stand on this server."""
 
     # ---- the connection -------------------------------------------------------------
 
@@ -142,9 +140,6 @@ class ClickHouseClient:
             send_receive_timeout=300,
             query_retries=0,
             autogenerate_session_id=False,
-            # Where the tables are spread over a cluster: a question inside another asks all
-            # of it, and an insert is acknowledged by the shard it belongs to.
-            settings={"distributed_product_mode": "global", "distributed_foreground_insert": 1},
         )
 
     def _again(self, do: Any, *, harmless: bool) -> Any:

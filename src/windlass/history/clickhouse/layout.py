@@ -1,4 +1,4 @@
-"""The tables of a ClickHouse store, for one server and for a cluster.
+"""The tables of a ClickHouse store.
 
     record          one row for everything an append holds, and one that commits it
     bodies          each message body once, by its hash
@@ -19,7 +19,6 @@ sessions whole.
 # ruff: noqa: S608
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -132,12 +131,11 @@ class TableOptions:
     `ttl_days`: sessions vanish so many days after they began (None: never by themselves); memory
     banks stay.
     `vectors`: the dimensions of the index on embeddings (None: no index; every embedding
-    must then have so many). `cluster`: its name, for `Replicated` and `Distributed` tables.
+    must then have so many).
     """
 
     ttl_days: int | None = None
     vectors: int | None = None
-    cluster: str | None = None
 
 
 def literal(value: str) -> str:
@@ -156,48 +154,27 @@ def _table(
     name: str,
     lines: list[str],
     engine: str,
-    arguments: str,
     order: str,
     *,
     options: TableOptions,
     partition: str = "",
     expires: str = "",
     comment: str = "",
-    shard: str = "rand()",
-) -> list[str]:
-    """One table, or on a cluster the replicated one of each shard and the one over all."""
-    where, local = "", name
+) -> str:
+    """The statement that makes a table."""
     window = f"non_replicated_deduplication_window = {WINDOW}"
-    settings = [window, "fsync_after_insert = 1", "fsync_part_directory = 1"]
-    if options.cluster is not None:
-        where = f" ON CLUSTER {quoted(options.cluster)}"
-        local = name + "_local"
-        settings[0] = f"replicated_deduplication_window = {WINDOW}"
-        path = "'/clickhouse/tables/{uuid}/{shard}', '{replica}'"
-        engine = "Replicated" + engine
-        arguments = path + (f", {arguments}" if arguments else "")
     body = ",\n    ".join(lines)
-    parts = [
-        f"CREATE TABLE IF NOT EXISTS {local}{where} (\n    {body}\n)",
-        f"ENGINE = {engine}({arguments})",
-    ]
+    parts = [f"CREATE TABLE IF NOT EXISTS {name} (\n    {body}\n)", f"ENGINE = {engine}"]
     if partition:
         parts.append(f"PARTITION BY {partition}")
     parts.append(f"ORDER BY {order}")
     if expires and options.ttl_days is not None:
         kept = f"NOT startsWith(session_id, {literal(BANK)})"
         parts.append(f"TTL {expires} + INTERVAL {options.ttl_days} DAY DELETE WHERE {kept}")
-    parts.append("SETTINGS " + ", ".join(settings))
+    parts.append(f"SETTINGS {window}, fsync_after_insert = 1, fsync_part_directory = 1")
     if comment:
         parts.append(f"COMMENT {literal(comment)}")
-    statements = ["\n".join(parts)]
-    if options.cluster is not None:
-        statements.append(
-            f"CREATE TABLE IF NOT EXISTS {name}{where} AS {local}\n"
-            f"ENGINE = Distributed({literal(options.cluster)}, currentDatabase(), "
-            f"{literal(local)}, {shard})" + (f"\nCOMMENT {literal(comment)}" if comment else "")
-        )
-    return statements
+    return "\n".join(parts)
 
 
 def tables(options: TableOptions) -> list[str]:
@@ -224,24 +201,29 @@ def tables(options: TableOptions) -> list[str]:
             "INDEX embedding_idx embedding TYPE "
             f"vector_similarity('hnsw', 'cosineDistance', {options.vectors})"
         )
+    # Who names a body may outlive it: `prune` removes it.
     return [
-        *_table(
-            "record", record, "MergeTree", "",
-            "(session_id, session_no, kind, number)", options=options,
-            partition="toYYYYMM(day)", expires="day", comment=f"{COMMENT}{VERSION}",
-            shard="cityHash64(session_id)",
+        _table(
+            "record",
+            record,
+            "MergeTree()",
+            "(session_id, session_no, kind, number)",
+            options=options,
+            partition="toYYYYMM(day)",
+            expires="day",
+            comment=f"{COMMENT}{VERSION}",
         ),
-        *_table(
-            "bodies", bodies, "ReplacingMergeTree", "written", "key", options=options,
-            shard="cityHash64(key)",  # who names a body may outlive it: `prune` removes it
+        _table("bodies", bodies, "ReplacingMergeTree(written)", "key", options=options),
+        _table(
+            "context_cards",
+            cards,
+            "ReplacingMergeTree(generated_at)",
+            "(session_id, content_hash, message_id)",
+            options=options,
+            partition="toYYYYMM(message_timestamp)",
+            expires="toDate(message_timestamp)",
         ),
-        *_table(
-            "context_cards", cards, "ReplacingMergeTree", "generated_at",
-            "(session_id, content_hash, message_id)", options=options,
-            partition="toYYYYMM(message_timestamp)", expires="toDate(message_timestamp)",
-            shard="cityHash64(session_id)",
-        ),
-    ]  # fmt: skip
+    ]
 
 
 # ---- views --------------------------------------------------------------------------
@@ -347,26 +329,14 @@ def _views() -> dict[str, str]:
 VIEWS: Final = _views()
 
 
-def views(cluster: str | None) -> list[str]:
-    """The statements that make the views, in order; on a `cluster` on all its servers."""
-    where = f" ON CLUSTER {quoted(cluster)}" if cluster is not None else ""
-    statements = [
-        f"CREATE OR REPLACE VIEW {name}{where} AS {select}" for name, select in VIEWS.items()
-    ]
-    if cluster is None:
-        return statements
-    # Each shard would else look for commits among its own, and joins would be refused.
-    return [
-        statement.replace(" IN (SELECT", " GLOBAL IN (SELECT").replace(
-            "LEFT JOIN", "GLOBAL LEFT JOIN"
-        )
-        for statement in statements
-    ]
+def views() -> list[str]:
+    """The statements that make the views, in order."""
+    return [f"CREATE OR REPLACE VIEW {name} AS {select}" for name, select in VIEWS.items()]
 
 
 def script(options: TableOptions) -> str:
     """All statements as one text, for `windlass schema clickhouse`."""
-    statements = (*tables(options), *views(options.cluster))
+    statements = (*tables(options), *views())
     return "\n\n".join(f"{statement};" for statement in statements) + "\n"
 
 
@@ -392,7 +362,7 @@ def prepare_tables(
                 f"there is no store at {client.target.shown}: run a cascade first, or name "
                 "another with --store"
             )
-        for statement in (*tables(options), *views(options.cluster)):
+        for statement in (*tables(options), *views()):
             client.command(statement)
         return
     engine, comment = existing_tables["record"]
@@ -406,9 +376,7 @@ def prepare_tables(
             f"the store {client.target.shown} was written by a newer Windlass (its version "
             f"{version}, this one knows {VERSION}): update Windlass, or name another store"
         )
-    if cluster := re.match(r"Distributed\('([^']+)'", engine):
-        client.cluster = cluster[1]
-    elif options.ttl_days is not None and f"toIntervalDay({options.ttl_days})" not in engine:
+    if options.ttl_days is not None and f"toIntervalDay({options.ttl_days})" not in engine:
         raise UsageError(
             f"the tables of {client.target.shown} are there already and do not expire after "
             f"{options.ttl_days} days: run ALTER TABLE record MODIFY TTL day + INTERVAL "
@@ -416,7 +384,7 @@ def prepare_tables(
             "or leave ttl_days out"
         )
     if "unified_logs" not in existing_tables or version < VERSION:
-        for statement in views(client.cluster or options.cluster):
+        for statement in views():
             client.command(statement)
     if version < VERSION:
         _raise_version(client)
@@ -424,9 +392,5 @@ def prepare_tables(
 
 def _raise_version(client: ClickHouseClient) -> None:
     """Mark the tables as those of today. Rows of older versions are read as they are."""
-    where, names = "", ["record"]
-    if client.cluster is not None:
-        where, names = f" ON CLUSTER {quoted(client.cluster)}", ["record", "record_local"]
-    for name in names:
-        comment = literal(f"{COMMENT}{VERSION}")
-        client.command(f"ALTER TABLE {name}{where} MODIFY COMMENT {comment}")
+    comment = literal(f"{COMMENT}{VERSION}")
+    client.command(f"ALTER TABLE record MODIFY COMMENT {comment}")

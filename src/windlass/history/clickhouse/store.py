@@ -56,7 +56,7 @@ from windlass.history.clickhouse._holders import Holders
 from windlass.history.clickhouse._listing import listed_sessions, newest_endings
 from windlass.history.clickhouse._queries import select
 from windlass.history.clickhouse._rows import MESSAGE_ID, ClickHouseSession
-from windlass.history.clickhouse.client import ClickHouseClient, quoted
+from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.layout import (
     BODIES,
     RECORD,
@@ -342,11 +342,9 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         return int(rows), len(bodies), used
 
     def _delete(self, table: str, where: str, these: Sequence[Any]) -> None:
-        cluster = self.client.cluster
-        target = table if cluster is None else f"{table}_local ON CLUSTER {quoted(cluster)}"
         for at in range(0, len(these), _PORTION):
             portion = list(these[at : at + _PORTION])
-            self.client.command(f"DELETE FROM {target} WHERE {where}", these=portion)
+            self.client.command(f"DELETE FROM {table} WHERE {where}", these=portion)
 
     def used_blobs(self, sessions: Sequence[int] = ()) -> set[str]:
         """The blobs that the record names, but for those that only these sessions use."""
