@@ -13,7 +13,7 @@ from tests.engine.logs import asks, log, logs, lookup, reading, results_of, sele
 from windlass.errors import CascadeError
 from windlass.history.base import Batch, NodeType, Row
 from windlass.history.callout_rows import Callout, find_callouts, find_message
-from windlass.history.decisions import CalloutMark
+from windlass.history.marks import CalloutMark
 from windlass.history.row_details import json_of
 from windlass.messages import Message, assistant
 from windlass.report.call_views import view_session

@@ -15,7 +15,7 @@ from tests.support.history_cards_kept import CARD_COLUMNS, SAID, card
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Store
 from windlass.history.card_rows import cards_of, mark_cards
-from windlass.history.decisions import CalloutMark, PinMark
+from windlass.history.marks import CalloutMark, PinMark
 from windlass.history.migrating import migrate
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import system, user

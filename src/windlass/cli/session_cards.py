@@ -20,7 +20,7 @@ from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, Store
 from windlass.history.callout_rows import find_message
 from windlass.history.card_rows import cards_of, mark_cards
-from windlass.history.decisions import CalloutMark, PinMark
+from windlass.history.marks import CalloutMark, PinMark
 from windlass.providers.at_hand import Providers
 from windlass.selection.card import Card
 from windlass.settings.settings import Settings

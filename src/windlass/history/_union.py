@@ -8,7 +8,7 @@ from typing import Any, Final, Union
 
 from pydantic import ValidationError
 
-from windlass.history import decisions, row_details
+from windlass.history import decisions, marks, row_details
 from windlass.history.base import NodeType
 from windlass.history.details import adapter_of
 from windlass.history.row_details import INTERRUPTED_TEXT, RowDetails
@@ -17,7 +17,7 @@ from windlass.messages import Message
 _KINDS: Final = defaultdict[tuple[NodeType, str], list[type[RowDetails]]](list)
 """The types of details that rows of a type and a kind may have."""
 
-for _module in (row_details, decisions):
+for _module in (row_details, decisions, marks):
     for _one in vars(_module).values():
         if isinstance(_one, type) and issubclass(_one, RowDetails) and _one.kinds:
             for _node in _one.nodes if _one.__module__ == _module.__name__ else ():

@@ -14,7 +14,7 @@ from typing import Final
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import StoredRow
-from windlass.history.decisions import CalloutMark
+from windlass.history.marks import CalloutMark
 from windlass.window.originals import REF, matching
 
 LONGEST_NAME: Final = 100

@@ -13,8 +13,8 @@ from typing import Final
 
 from windlass.history._lost import Lost
 from windlass.history.base import NodeType, Store, StoredRow
-from windlass.history.decisions import CalloutMark, PinMark
 from windlass.history.lanes import standing
+from windlass.history.marks import CalloutMark, PinMark
 from windlass.selection.card import Card
 from windlass.window.entries import Item
 

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from windlass.history.base import NodeType, Row
 from windlass.history.details import AnchorDetails, ChoiceBudget, NotChosen
+from windlass.history.marks import MessagesKept, ResultReused
 from windlass.history.row_details import RowDetails
 from windlass.history.step import RecordedStep
 
@@ -515,82 +516,6 @@ class PhaseChoice(RowDetails, nodes={NodeType.CONTEXT_SELECTION}, sparse=False):
     selection_type: Literal["inter_phase"] = "inter_phase"
     asked: Annotated[str | None, _UNLESS_NONE] = None
     answer: Annotated[str | None, _UNLESS_NONE] = None
-
-
-# ---- marks, cards, memory --------------------------------------------------------------------
-
-By: TypeAlias = Literal["tool", "pattern", "phase", "user"]
-"""Who marked a message: the model by the tool, a phase's pattern or its name for it, a person."""
-
-
-class CalloutMark(RowDetails, kind="callout"):
-    """A message was marked as important: its id, the name it goes by, and who marked it.
-
-    `kept` says whether it is shown whole from then on, `pattern` what found it.
-    """
-
-    message_id: str
-    name: str
-    by: By
-    kept: bool | None = None
-    pattern: str | None = None
-
-    @property
-    def text(self) -> str:
-        """The mark in words."""
-        return f"called out as {self.name!r}: {self.message_id} (by {self.by})"
-
-
-class PinMark(RowDetails, kind="pin"):
-    """A message is an anchor by a user's word, or is none any more."""
-
-    message_id: str
-    pinned: bool
-    by: By
-
-    @property
-    def text(self) -> str:
-        """The mark in words."""
-        what = "pinned" if self.pinned else "not pinned any more"
-        return f"{what}: {self.message_id} (by {self.by})"
-
-
-class CardsLack(RowDetails, kind="cards_failed"):
-    """The cards of these messages lack a summary or a vector, which a model did not give."""
-
-    lacks: Literal["summary", "vector"]
-    failed: Sequence[str]
-    model: str
-    error: str
-
-
-class Remembered(RowDetails, kind="memory", nodes={NodeType.USER}, always=("expires", "by")):
-    """A text was put into a memory bank under a key, until a time in seconds since 1970."""
-
-    key: str
-    expires: float | None = None
-    by: str = ""
-
-
-class ResultReused(RowDetails, kind="reused"):
-    """A call of a tool did not run: the result of an earlier `turn` stands for it."""
-
-    tool: str
-    turn: str
-
-
-class MessagesKept(RowDetails, kind="memory kept"):
-    """So many messages of a phase that ended were put into a bank that keeps them all."""
-
-    bank: str
-    messages: int
-
-
-class Forgotten(RowDetails, kind="memory forgotten"):
-    """What stood under a key of a memory bank was taken back."""
-
-    key: str
-    by: str
 
 
 # ---- what rows say in words, and what they choose --------------------------------------------

@@ -26,7 +26,7 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
-from windlass.history.decisions import Forgotten, Remembered
+from windlass.history.marks import Forgotten, Remembered
 from windlass.messages import user
 
 CASCADE: Final = "memory"

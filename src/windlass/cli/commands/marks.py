@@ -35,7 +35,7 @@ def callout(
     from windlass.cli.session_cards import mark_message
     from windlass.cli.session_text import beginning_of, place_of, role_of
     from windlass.history.callout_rows import check_callout_name, find_callouts
-    from windlass.history.decisions import CalloutMark
+    from windlass.history.marks import CalloutMark
 
     checked = check_callout_name(name)
     with open_existing(store, writing=True) as history:
@@ -83,7 +83,7 @@ def cards(
         print_missing,
         view_cards,
     )
-    from windlass.history.decisions import PinMark
+    from windlass.history.marks import PinMark
 
     settings = read_settings(store)
     pins = [(ref, pinned) for ref, pinned in ((pin, True), (unpin, False)) if ref is not None]

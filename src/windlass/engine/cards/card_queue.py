@@ -16,7 +16,8 @@ from typing import Any, Final, TypeVar
 from windlass.engine.cards.maker import CardBatch, CardMaker, Failure
 from windlass.history.base import Batch, NodeType, Row, Store, StoredRow
 from windlass.history.card_rows import CardMarks, item_of
-from windlass.history.decisions import CardsLack, Remark
+from windlass.history.decisions import Remark
+from windlass.history.marks import CardsLack
 from windlass.messages import Message
 from windlass.selection.card import BY_RULE, Card
 from windlass.selection.making import wants_card

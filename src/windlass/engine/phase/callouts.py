@@ -21,7 +21,7 @@ from windlass.history.callout_rows import (
     find_callouts,
     find_message,
 )
-from windlass.history.decisions import By, CalloutMark
+from windlass.history.marks import By, CalloutMark
 from windlass.messages import Message
 from windlass.safety.patterns import compile_pattern
 from windlass.text.templates import render

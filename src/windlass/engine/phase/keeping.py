@@ -10,7 +10,7 @@ from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import memory_of
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.history.decisions import MessagesKept
+from windlass.history.marks import MessagesKept
 from windlass.memory.banks import MOST_CHARS, Banks
 
 _CUT = "\n[cut: a memory has no more characters]"

@@ -17,7 +17,8 @@ from windlass.engine.phase.callouts import mark_matches
 from windlass.engine.resume.journal import TurnRecord
 from windlass.engine.turn.record import with_usage
 from windlass.history.base import NodeType, Row
-from windlass.history.decisions import PlanKept, ResultReused
+from windlass.history.decisions import PlanKept
+from windlass.history.marks import ResultReused
 from windlass.history.row_details import INTERRUPTED_TEXT, ToolResult, ToolsStarted
 from windlass.injectors.base import FailedCall
 from windlass.injectors.retained_errors import update_failures
