@@ -88,6 +88,17 @@ def test_what_messages_paid_is_the_bill(snowball: SessionReport) -> None:
     assert 0.6 * total < (first.dollars or 0.0) < total
 
 
+def test_results_are_added_up_by_tool(snowball: SessionReport) -> None:
+    dearest = snowball.tools[0]
+    assert (dearest.tool, dearest.results) == ("sql_search", 1)
+    [single] = [one for one in snowball.messages if one.what == "the result of sql_search"]
+    assert dearest.dollars == pytest.approx(single.dollars)
+    assert (dearest.calls, dearest.tokens_sent) == (single.calls, single.tokens_sent)
+    costs = [one.dollars or 0.0 for one in snowball.tools]
+    assert costs == sorted(costs, reverse=True)
+    assert sum(costs) < (snowball.costs.total.simulated_dollars or 0.0)
+
+
 @pytest.mark.req("CA-27")
 def test_findings_tell_what_a_run_with_the_setting_costs(
     snowball: SessionReport, windowed: SessionReport, tmp_path: Path

@@ -24,7 +24,7 @@ from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence_text
 from windlass.report.account import CallCharge
 from windlass.report.call_views import go_on_with, title_of
-from windlass.report.contents import ContextReport, MessageCost
+from windlass.report.contents import ContextReport, MessageCost, ToolCost
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.session_costs import ASKED, PhaseGrowth, Saving, SessionReport, session_report
 from windlass.text.cell_tables import Cell, CellTable, Columns, NumberCell, table_of
@@ -131,6 +131,8 @@ def _print_figures(report: SessionReport) -> None:
     if report.messages:
         out.print("\nthe messages that cost most, as shares of the bill by our count:")
         print_table(messages_table(report.messages[:_MESSAGES]))
+    if report.tools:
+        print_table(_tools(report.tools[:_MESSAGES]), "\nwhat results were paid for, by tool")
     if any(saving.kind != ASKED for saving in report.savings):
         kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
         net = sum(each.dollars for each in report.savings)
@@ -231,6 +233,17 @@ def _calls(calls: Sequence[CallCharge]) -> CellTable:
     return table_of(calls, columns)
 
 
+def _tools(tools: Iterable[ToolCost]) -> CellTable:
+    columns: Columns[ToolCost] = {
+        "tool": lambda each: each.tool,
+        "results": lambda each: each.results,
+        "in calls": lambda each: each.calls,
+        "tokens sent": lambda each: each.tokens_sent,
+        "cost": lambda each: dollar_cell(each.dollars),
+    }
+    return table_of(tools, columns)
+
+
 def _savings(savings: Iterable[Saving]) -> CellTable:
     listed = list(savings)
     tokens, net = sum(each.tokens for each in listed), sum(each.dollars for each in listed)
@@ -265,6 +278,7 @@ def _page(report: SessionReport) -> dict[str, Any]:
             "phases": phases_table(costs, parts=True),
             "growth": _growth(report.growth),
             "messages": _messages_with_dearest(report),
+            "tools": _tools(report.tools),
             "savings": _savings(report.savings),
             "calls": _calls(report.calls),
         },

@@ -55,6 +55,21 @@ class MessageCost:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCost:
+    """The results of a tool, and what was paid for sending them.
+
+    `calls` counts how often a result was sent with a call, `tokens_sent` what was sent of them in
+    all. US dollars by our count (None: no price is known).
+    """
+
+    tool: str
+    results: int
+    calls: int
+    tokens_sent: int
+    dollars: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ContextReport:
     """One call: what it cost, what its context was made of, and its largest messages.
 
@@ -87,6 +102,28 @@ def dearest_messages(accounts: Iterable[tuple[str, Account]]) -> list[MessageCos
         for message_id, paid in _dearest(account)
     ]
     return sorted(messages, key=lambda each: each.dollars or 0.0, reverse=True)[:MESSAGES]
+
+
+def costs_by_tool(accounts: Iterable[tuple[str, Account]]) -> list[ToolCost]:
+    """What the results of each tool were paid for, the dearest tool first."""
+    results: dict[str, int] = {}
+    paid: dict[str, Share] = {}
+    is_priced = False
+    for _, account in accounts:
+        shares = account.sent.messages
+        is_priced = is_priced or bool(shares)
+        for message_id, stored in account.record.by_id.items():
+            message = stored.row.message
+            if message is None or message.role != "tool":
+                continue
+            name = message.name or account.record.tool_of(message) or "a tool"
+            results[name] = results.get(name, 0) + 1
+            paid[name] = paid.get(name, Share()) + shares.get(message_id, Share())
+    costs = [
+        ToolCost(name, results[name], share.calls, share.tokens, share.paid if is_priced else None)
+        for name, share in paid.items()
+    ]
+    return sorted(costs, key=lambda cost: cost.dollars or 0.0, reverse=True)
 
 
 def _dearest(account: Account) -> list[tuple[str, Share]]:

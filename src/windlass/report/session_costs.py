@@ -16,7 +16,14 @@ from windlass.history.decisions import ThinkingLeftOut, text_of
 from windlass.report._findings import Finding, findings_of
 from windlass.report._unfinished import Unbilled, unbilled
 from windlass.report.account import Account, AccountTree, CallCharge
-from windlass.report.contents import ContextReport, MessageCost, call_report_of, dearest_messages
+from windlass.report.contents import (
+    ContextReport,
+    MessageCost,
+    ToolCost,
+    call_report_of,
+    costs_by_tool,
+    dearest_messages,
+)
 from windlass.report.costs import SessionCost, asked_beside, cost_of
 from windlass.report.provider_edits import session_sentences
 
@@ -62,6 +69,8 @@ class SessionReport:
     """The call that cost most (None: none was answered)."""
     messages: tuple[MessageCost, ...]
     """The messages that were paid for most."""
+    tools: tuple[ToolCost, ...]
+    """What the results of each tool were paid for."""
     savings: tuple[Saving, ...]
     """Against a snowball, adding up to the whole difference; empty where nothing else was sent."""
     findings: tuple[Finding, ...]
@@ -99,6 +108,7 @@ def report_of(tree: AccountTree) -> SessionReport:
         if dearest is None
         else call_report_of(*by_session[dearest.session_id], dearest),
         messages=tuple(dearest_messages(accounts)),
+        tools=tuple(costs_by_tool(accounts)),
         savings=_savings(accounts),
         findings=tuple(findings_of(accounts)),
         thinking=tuple(_thinking(accounts)),
