@@ -90,10 +90,11 @@ def test_what_messages_paid_is_the_bill(snowball: SessionReport) -> None:
 
 def test_results_are_added_up_by_tool(snowball: SessionReport) -> None:
     dearest = snowball.tools[0]
-    assert (dearest.tool, dearest.results) == ("sql_search", 1)
-    [single] = [one for one in snowball.messages if one.what == "the result of sql_search"]
-    assert dearest.dollars == pytest.approx(single.dollars)
-    assert (dearest.calls, dearest.tokens_sent) == (single.calls, single.tokens_sent)
+    assert (dearest.tool, dearest.results) == ("sql_search", 2)
+    both = [one for one in snowball.messages if one.what == "the result of sql_search"]
+    assert dearest.dollars == pytest.approx(sum(one.dollars or 0.0 for one in both))
+    assert dearest.calls == sum(one.calls for one in both)
+    assert dearest.tokens_sent == sum(one.tokens_sent for one in both)
     costs = [one.dollars or 0.0 for one in snowball.tools]
     assert costs == sorted(costs, reverse=True)
     assert sum(costs) < (snowball.costs.total.simulated_dollars or 0.0)
