@@ -8,7 +8,7 @@ from typing import cast
 
 from windlass.messages import Message, ToolSpec, tool
 from windlass.window.entries import Entry
-from windlass.window.intake import Intake, Taken
+from windlass.window.intake import Intake, IntakeMessage
 from windlass.wire.base import Format
 from windlass.wire.calls import ANSWERED, NO_RESULT, OPENED
 from windlass.wire.forms import MODULES, TITLES, FormName
@@ -25,7 +25,7 @@ def repaired_ends(
 
 def list_repairs(
     own_form: str | None,
-    taken_in: Sequence[Taken],
+    taken_in: Sequence[IntakeMessage],
     intake: Intake,
     model: str,
     tools: Sequence[ToolSpec],

@@ -30,7 +30,7 @@ from windlass.text.tokens import FamilyCounter, neutral_scale, request_tokens, s
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver, NextRequest, RequestNeeds
 from windlass.window.entries import Drop, Entry, Replace
-from windlass.window.intake import Intake, Taken, said_at
+from windlass.window.intake import Intake, IntakeMessage, said_at
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL, is_whole, matching, reference
 from windlass.window.policies.server_clear import ServerClearOptions
@@ -187,7 +187,11 @@ class Context:
         self._last = None
 
     def _take_in(
-        self, taken_in: Sequence[Taken], message: Chat, at: float | None, window: ChatWindow | None
+        self,
+        taken_in: Sequence[IntakeMessage],
+        message: Chat,
+        at: float | None,
+        window: ChatWindow | None,
     ) -> None:
         """Hand on what was taken, said at `at` seconds; `window` is what the call was sent."""
         for revised in self.listed.intake.revised():
@@ -419,7 +423,7 @@ class Context:
         return self.listed.objects
 
     @property
-    def taken(self) -> tuple[Taken, ...]:
+    def taken(self) -> tuple[IntakeMessage, ...]:
         """The messages that were taken in, those that wait for results included."""
         return (*self.listed.taken, *self.listed.intake.late)
 

@@ -22,7 +22,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from windlass.errors import SequenceError
 from windlass.messages import Message
 from windlass.window.entries import Entry
-from windlass.window.intake import Intake, Taken
+from windlass.window.intake import Intake, IntakeMessage
 from windlass.wire.editing import is_compaction
 from windlass.wire.forms import LIST_MODULES, TITLES, FormName, ListForm, ListReading, form_of
 from windlass.wire.openai_responses import joined
@@ -91,7 +91,7 @@ class FollowedList:
         self._whole = whole
         self.objects: list[Chat] = []
         """The caller's own objects."""
-        self.taken: list[Taken] = []
+        self.taken: list[IntakeMessage] = []
         """The messages that they are, those that were mended or left out included."""
         self.places: dict[str | int, str] = {}
         """The id of each message, by its id and by the position of its object."""
@@ -180,7 +180,7 @@ class FollowedList:
             self._use_module("openai")
             self.form = form
 
-    def take(self, given: Chat, reading: ListReading | None) -> list[Taken]:
+    def take(self, given: Chat, reading: ListReading | None) -> list[IntakeMessage]:
         """The messages that the next object is, as it was read, and those that it completes.
 
         Raises SequenceError for what no provider takes; it counts as not appended then.
@@ -210,7 +210,7 @@ class FollowedList:
         new = self._take(reading.messages, position, position + 1, mended, named)
         return [*completed, *new]
 
-    def flush(self) -> list[Taken]:
+    def flush(self) -> list[IntakeMessage]:
         """The response whose items were held back, as what goes on."""
         if self._held is None:
             return []
@@ -232,22 +232,24 @@ class FollowedList:
         behind: int,
         mended: list[str],
         ident: str | None = None,
-    ) -> list[Taken]:
-        taken: list[Taken] = []
+    ) -> list[IntakeMessage]:
+        taken: list[IntakeMessage] = []
         for message in messages:
             name = ident if message is messages[-1] else None
             taken += self.intake.take_message(message, first, name, mended.copy())
         self._note_origin(taken, len(messages), first, behind)
         return taken
 
-    def _note_origin(self, taken: Sequence[Taken], count: int, first: int, behind: int) -> None:
+    def _note_origin(
+        self, taken: Sequence[IntakeMessage], count: int, first: int, behind: int
+    ) -> None:
         """Note the messages that objects are, if they are all of it as it came."""
         own = [one for one in (*taken, *self.intake.late) if one.source == first]
         if len(own) == count and not any(one.repair or one.left_out for one in own):
             idents = tuple(one.item.id for one in own)
             self._origins |= dict.fromkeys(idents, _Origin(first, behind, idents))
 
-    def note(self, taken: Taken) -> None:
+    def note(self, taken: IntakeMessage) -> None:
         """Note a message that was taken."""
         self.taken.append(taken)
         if taken.source is not None:

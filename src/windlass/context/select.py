@@ -25,7 +25,7 @@ from windlass.selection.vectors import Embedder
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
 from windlass.text.tokens import FamilyCounter, size_up
 from windlass.window.entries import Entry
-from windlass.window.intake import Intake, Taken
+from windlass.window.intake import Intake, IntakeMessage
 from windlass.wire.forms import as_json, form_of_list, has_objects
 
 
@@ -230,7 +230,7 @@ class _Session:
         self.given: list[Chat] = []
         """Copies of what was taken, to tell whether a list is the same one, grown."""
         self.index = Index()
-        self.taken: list[Taken] = []
+        self.taken: list[IntakeMessage] = []
         """What each place of the index holds."""
         self._list = FollowedList(Intake(waits=False), whole=True)
         self._revised: dict[int, Message | None] = {}
@@ -269,7 +269,7 @@ class _Session:
             if (at := self._places.get(one.ident)) is not None:
                 self._revised[at] = one.message
 
-    def _add(self, taken: Taken) -> None:
+    def _add(self, taken: IntakeMessage) -> None:
         item = taken.item
         if taken.left_out or item.message.is_system:
             return

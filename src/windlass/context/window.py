@@ -22,7 +22,7 @@ from windlass.messages import Message, Opaque, ToolSpec, user
 from windlass.window.assemble import tools_needed
 from windlass.window.driver import NextRequest
 from windlass.window.entries import INJECT, Edit, Entry, Fold, Want
-from windlass.window.intake import Taken
+from windlass.window.intake import IntakeMessage
 from windlass.window.originals import reference
 from windlass.wire.base import Format, Request
 from windlass.wire.calls import ANSWERED, GO_ON, OPENED
@@ -69,7 +69,7 @@ class WindowParts:
 
     next_call: NextRequest
     bare: tuple[Entry, ...]
-    taken: tuple[Taken, ...]
+    taken: tuple[IntakeMessage, ...]
     edits: Mapping[int, Edit]
     wants: tuple[Want, ...]
     cached: int
@@ -170,7 +170,7 @@ class ChatWindow:
         return self._parts.edits
 
     @property
-    def taken(self) -> tuple[Taken, ...]:
+    def taken(self) -> tuple[IntakeMessage, ...]:
         """The messages that were taken in, those that wait for results included."""
         return self._parts.taken
 

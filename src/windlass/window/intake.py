@@ -65,7 +65,7 @@ _OF_USERS: Final = frozenset({"part:input_audio", "part:file"})
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class IntakeMessage:
     """One message that goes on: `repair` says what was mended (None: nothing).
 
     `source` is the position in the caller's list (None: it stands in no list).
@@ -120,7 +120,7 @@ class Intake:
         self._open: dict[str, deque[ToolCall]] = {}
         self._caller = Message("assistant")
         """The reply that made the open calls."""
-        self._late: list[Taken] = []
+        self._late: list[IntakeMessage] = []
         self._fates: dict[str, _Fate] = {}
         """What became of the calls that are not open, and of the results without any."""
         self._inner: set[str] = set()
@@ -130,7 +130,7 @@ class Intake:
         self._met: dict[str, int] = {}
         self._named: set[str] = set()
 
-    def take(self, chat: Mapping[str, Any]) -> list[Taken]:
+    def take(self, chat: Mapping[str, Any]) -> list[IntakeMessage]:
         """The next chat dict, as what goes on.
 
         Raises SequenceError with the position and the rule where it cannot be mended; the
@@ -183,7 +183,7 @@ class Intake:
         mended: list[str] | None = None,
         *,
         apart: bool = False,
-    ) -> list[Taken]:
+    ) -> list[IntakeMessage]:
         """The next message, as what goes on.
 
         `ident` is the name its occurrence has already, `mended` what was done to it before.
@@ -198,10 +198,10 @@ class Intake:
             said += changes
         if _says_nothing(message):
             why = "; ".join(changes) or "it says nothing"
-            return [Taken(self._item(message, ident), position, why, left_out=True)]
+            return [IntakeMessage(self._item(message, ident), position, why, left_out=True)]
         if message.role == "assistant":
             return [*self.close(position), self._reply(message, position, ident, said)]
-        taken = Taken(self._item(message, ident), position, "; ".join(said) or None)
+        taken = IntakeMessage(self._item(message, ident), position, "; ".join(said) or None)
         if not message.is_system:
             self._revised += self._server_tools.spoke()
         if not self._waits:
@@ -211,7 +211,9 @@ class Intake:
             return []
         return [taken]
 
-    def _reply(self, message: Message, position: int, ident: str | None, said: list[str]) -> Taken:
+    def _reply(
+        self, message: Message, position: int, ident: str | None, said: list[str]
+    ) -> IntakeMessage:
         """A reply, whose calls are open from here on."""
         if before := message.tool_calls:
             message = self._with_new_ids(message)
@@ -223,20 +225,20 @@ class Intake:
         self._inner.update(calls_made(message))
         item = self._item(message, ident)
         self._revised += self._server_tools.replied(item.id, message)
-        return Taken(item, position, "; ".join(said) or None)
+        return IntakeMessage(item, position, "; ".join(said) or None)
 
     def revised(self) -> list[Revised]:
         """What became of earlier messages since this was asked last."""
         revised, self._revised = self._revised, []
         return revised
 
-    def close(self, position: int) -> list[Taken]:
+    def close(self, position: int) -> list[IntakeMessage]:
         """What must stand before the next reply: answers to the calls that have none.
 
         Raises SequenceError, naming the position of that, for a call whose answer cannot be made
         up.
         """
-        missing: list[Taken] = []
+        missing: list[IntakeMessage] = []
         for call in self.open_calls:
             check_missing(self._caller, call, f"message {position}")
         for old, calls in self._open.items():
@@ -246,23 +248,23 @@ class Intake:
                     text, why = ABOVE, f"the result of call {old!r} stands before it"
                 item = self._item(tool(call, text), None)
                 self._fates[old] = _Fate("missed", call, item)
-                missing.append(Taken(item, None, why))
+                missing.append(IntakeMessage(item, None, why))
         late, self._late = self._late, []
         self._open = {}
         return missing + late
 
-    def unanswered(self) -> list[Taken]:
+    def unanswered(self) -> list[IntakeMessage]:
         """What stands at the end of a list whose last calls are open; nothing is closed by it.
 
         Raises SequenceError for a call whose answer cannot be made up.
         """
         where = next((one.source for one in self._late if one.source is not None), None)
-        missing: list[Taken] = []
+        missing: list[IntakeMessage] = []
         for call in self.open_calls:
             place = "the end of the list" if where is None else f"message {where}"
             check_missing(self._caller, call, place)
             item = Item(f"open:{call.id}", message := tool(call, NO_RESULT), message.role)
-            missing.append(Taken(item, None, "a call without a result"))
+            missing.append(IntakeMessage(item, None, "a call without a result"))
         return [*missing, *self._late]
 
     @property
@@ -271,7 +273,7 @@ class Intake:
         return tuple(call for calls in self._open.values() for call in calls)
 
     @property
-    def late(self) -> tuple[Taken, ...]:
+    def late(self) -> tuple[IntakeMessage, ...]:
         """What was taken and waits for the open calls: it goes on behind their results."""
         return tuple(self._late)
 
@@ -283,13 +285,13 @@ class Intake:
         said: list[str],
         *,
         apart: bool,
-    ) -> list[Taken]:
+    ) -> list[IntakeMessage]:
         key = message.tool_call_id
         if key in self._inner and key not in self._open:
             self._server_tools.resulted()
             self._inner.discard(key)
             self._fates[key] = _Fate("answered")
-            return [Taken(self._item(message, ident), position, "; ".join(said) or None)]
+            return [IntakeMessage(self._item(message, ident), position, "; ".join(said) or None)]
         if not key and len(self.open_calls) == 1:
             key = next(iter(self._open))
             said.append("a result without an id, for the one call that is open")
@@ -311,10 +313,10 @@ class Intake:
         if apart and message.pictures:
             shown = images_of(message, call.name)
             why = "pictures of a result, which holds text alone"
-            self._late.append(Taken(self._item(shown, None), None, why))
+            self._late.append(IntakeMessage(self._item(shown, None), None, why))
             message = without_pictures(message)
             said.append("its pictures stand in a user's message behind the results")
-        taken_now = Taken(self._item(message, ident), position, "; ".join(said) or None)
+        taken_now = IntakeMessage(self._item(message, ident), position, "; ".join(said) or None)
         if self._open:
             return [taken_now]
         late, self._late = self._late, []
@@ -322,7 +324,7 @@ class Intake:
 
     def _unasked(
         self, message: Message, position: int, ident: str | None, said: list[str]
-    ) -> list[Taken]:
+    ) -> list[IntakeMessage]:
         """A result that no open call waits for, as a user's message."""
         key = message.tool_call_id
         fate = self._fates.get(key or "", _UNKNOWN)
@@ -352,7 +354,7 @@ class Intake:
         ]
         self._revised += self._server_tools.spoke()
         lone = Message("user", (Text("\n".join([head, *texts])), *kept))
-        taken = Taken(self._item(lone, ident), position, "; ".join(said))
+        taken = IntakeMessage(self._item(lone, ident), position, "; ".join(said))
         if self._open:
             self._late.append(taken)
             return []
