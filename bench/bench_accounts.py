@@ -16,14 +16,18 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest import mock
 from urllib.parse import quote
 
+import anthropic
+import pytest
+from tests.context.loops import LOOPS
 from tests.importing.making import Session, write_lines
+from tests.providers.model_server import model_server, reads_logs
 from tests.support.hooks_agent import RecordingAgent, bash, lines
 from tests.support.report_costs import PRICED
 from tests.support.web_sessions import store_sessions
@@ -36,7 +40,11 @@ from windlass.hooks._mcp_answers import ToolAnswers
 from windlass.settings.settings import Settings
 
 _CENT = 0.00005
-"""Half of the last digit that is printed."""
+"""Half of the last digit that pages and sentences print."""
+_EQUAL = 1e-9
+"""US dollars by which sums of the same amounts may differ."""
+_PRINTED = ("serve", "MCP cost")
+"""The accounts that are read from what is printed."""
 _MONEY = re.compile(r"\$([\d,]+\.\d+)")
 _RECORDINGS = Path(__file__).parent.parent / "examples" / "recordings"
 
@@ -98,10 +106,21 @@ def fork_of_batch(folder: Path) -> None:
     )
 
 
+def wrapped_session(folder: Path) -> None:
+    """A conversation of a wrapped client, whose vendor answers on loopback."""
+    with pytest.MonkeyPatch.context() as patch, model_server(reads_logs(6)) as server:
+        server.lead(patch)
+        with anthropic.Anthropic(max_retries=0) as client:
+            wrapped: Any = library.wrap(client)
+            LOOPS["anthropic"](wrapped)
+            wrapped.windlass.save(folder)
+
+
 def make_sessions(folder: Path) -> None:
     """Sessions of all kinds in the store of a folder."""
     store = folder / ".windlass"
     store_sessions(store)
+    wrapped_session(store)
     batch_session(store)
     fork_of_batch(store)
     for file in sorted(_RECORDINGS.glob("*.json*")):
@@ -159,9 +178,17 @@ def _dollars(text: str) -> float | None:
     return None if match is None else float(match[1].replace(",", ""))
 
 
-def _agree(costs: Sequence[float | None]) -> bool:
-    known = [cost for cost in costs if cost]  # what was paid for a free model is nothing
-    return not known or max(known) - min(known) <= 2 * _CENT
+def _agree(costs: Mapping[str, float | None]) -> bool:
+    """Whether all accounts are equal; what was paid for a free model is nothing."""
+    exact = [cost for name, cost in costs.items() if cost and name not in _PRINTED]
+    printed = [costs[name] for name in _PRINTED]
+    return all(abs(cost - exact[0]) <= _EQUAL for cost in exact) and all(
+        abs(cost - exact[0]) <= _CENT for cost in printed if cost is not None and exact
+    )
+
+
+def _cell(cost: float | None) -> str:
+    return "-" if cost is None else f"{cost:.6f}".rstrip("0") if cost else "free"
 
 
 def main() -> int:
@@ -178,8 +205,8 @@ def main() -> int:
             name = one["session_id"]
             if one["parent_id"] is not None or not one["calls"]:
                 continue
-            costs = [account(name) for account in read.values()]
-            cells = ["-" if cost is None else f"{cost:.4f}" if cost else "free" for cost in costs]
+            costs = {key: account(name) for key, account in read.items()}
+            cells = [_cell(cost) for cost in costs.values()]
             same = _agree(costs)
             equal = equal and same
             print(

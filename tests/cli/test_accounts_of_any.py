@@ -23,8 +23,8 @@ from tests.support.hooks_agent import RecordingAgent, bash, lines
 from tests.support.report_costs import PRICED, Hosted
 from windlass.wire.base import Request, Usage
 
-CENT = 0.00005
-"""Half of the last digit that is printed."""
+EQUAL = 1e-9
+"""US dollars by which sums of the same amounts may differ."""
 MODELS = ("anthropic/claude-sonnet-4-5", "openai/gpt-5", "anthropic/claude-haiku-4-5")
 
 
@@ -132,7 +132,7 @@ def scratch() -> Iterator[Path]:
 
 
 def near(one: float | None, other: float | None) -> bool:
-    return one == other or (one is not None and other is not None and abs(one - other) < CENT)
+    return one == other or (one is not None and other is not None and abs(one - other) < EQUAL)
 
 
 @given(st.integers(0, 1_000_000))
