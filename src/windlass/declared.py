@@ -43,12 +43,12 @@ SENTENCE: Final = "windlass"
 
 
 def refuse(sentence: str) -> PydanticCustomError:
-    """An error for pydantic whose message is `sentence`, braces and all."""
+    """Return an error for pydantic whose message is `sentence`, braces and all."""
     return PydanticCustomError(SENTENCE, "{sentence}", {"sentence": sentence})
 
 
 def without_repeats(items: Sequence[T]) -> tuple[T, ...]:
-    """The items as a tuple; none may occur twice."""
+    """Return the items as a tuple; none may occur twice."""
     seen: list[T] = []
     for item in items:
         if item in seen:
@@ -132,7 +132,7 @@ class Short:
 
 @cache
 def meanings_in(kind: type) -> Mapping[str, str]:
-    """The prose under each field of a class, by the field's name; not that of its bases.
+    """Return the prose under each field of a class, by the field's name; not that of its bases.
 
     It is read from the source, which takes too long for every start.
     """
@@ -161,7 +161,7 @@ class Model(BaseModel):
 
     @classmethod
     def meanings(cls) -> Mapping[str, str]:
-        """What each field means, in prose, by its name."""
+        """Return what each field means, in prose, by its name."""
         found: dict[str, str] = {}
         for kind in reversed(cls.__mro__):
             if issubclass(kind, Model):
@@ -275,7 +275,7 @@ def _variable(name: str) -> str:
 
 
 def working_url(url: str) -> str:
-    """An address over http or https that holds no password."""
+    """Return an address over http or https that holds no password."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         shown_url = redacted_url(url)
@@ -315,7 +315,7 @@ class McpServer(Model):
         return self
 
     def shown(self) -> dict[str, Any]:
-        """The server for people and for the record.
+        """Return the server for people and for the record.
 
         What may be a secret is hidden: values that `env` and `headers` write out, arguments that
         look like keys, what stands behind the `?` of an address.

@@ -69,7 +69,7 @@ class WindlassError(Exception):
 def _rebuilt(
     kind: type[WindlassError], arguments: tuple[Any, ...], attributes: Mapping[str, Any]
 ) -> WindlassError:
-    """An error as it was in another process."""
+    """Return an error as it was in another process."""
     error = kind.__new__(kind, *arguments)
     error.__dict__.update(attributes)
     return error
@@ -317,7 +317,7 @@ class RunLimitReached(LimitReached):
 
 
 def run_limit_in(error: BaseException | None) -> RunLimitReached | None:
-    """The limit that led to an error; None where something else did."""
+    """Return the limit that led to an error; None where something else did."""
     while error is not None and not isinstance(error, RunLimitReached):
         error = error.__cause__
     return error
@@ -400,14 +400,14 @@ class Unsure(PersonNeeded):
 
 
 def person_needed(notes: Mapping[str, Any]) -> PersonNeeded | None:
-    """What a run waits for whose result has these notes; None where it does not wait."""
+    """Return what a run waits for whose result has these notes; None where it does not wait."""
     if question := notes.get("question"):
         return AnswerNeeded(**question)
     return Unsure(**unsure) if (unsure := notes.get("unsure")) else None
 
 
 def person_needed_in(error: BaseException | None) -> PersonNeeded | None:
-    """The need of a person that led to an error; None where something else did."""
+    """Return the need of a person that led to an error; None where something else did."""
     while error is not None and not isinstance(error, PersonNeeded):
         error = error.__cause__
     return error
@@ -434,7 +434,7 @@ class Unfinished(WindlassError):
 
 
 def perhaps_newer(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown `name` in a file, whose language grows.
+    """Return the end of a message about an unknown `name` in a file, whose language grows.
 
     A name that resembles a known one is a typing mistake; any other may be of a newer Windlass.
     """

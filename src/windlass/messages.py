@@ -30,7 +30,7 @@ _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensu
 
 
 def canonical_json(value: Any) -> str:
-    """The one JSON text of `value`: sorted keys, no white space, ASCII only.
+    """Return the one JSON text of `value`: sorted keys, no white space, ASCII only.
 
     ASCII, because a lone surrogate then still has bytes and so a hash.
     """
@@ -92,7 +92,7 @@ class Picture:
         _clean(self, "name", "detail", "url")
 
     def describe(self) -> str:
-        """The picture in words, for models that cannot see: `chart.png, 640x480`."""
+        """Return the picture in words, for models that cannot see: `chart.png, 640x480`."""
         name = self.name or self.url or f"picture {self.sha256[:8]}"
         return f"{name}, {self.width}x{self.height}" if self.width else name
 
@@ -126,7 +126,7 @@ class ToolCall:
         _clean(self, "id", "name", "arguments")
 
     def parsed(self) -> dict[str, Any]:
-        """The arguments as a dict. Raises ValueError when they are not a JSON object."""
+        """Return the arguments as a dict. Raises ValueError when they are not a JSON object."""
         try:
             value = parse_json(self.arguments or "{}")
         except ValueError as error:
@@ -158,7 +158,7 @@ class ToolSpec:
     own: Opaque | None = None
 
     def to_openai(self) -> dict[str, Any]:
-        """The tool in the form of OpenAI's `tools` list."""
+        """Return the tool in the form of OpenAI's `tools` list."""
         function = {
             "name": self.name,
             "description": self.description,
@@ -234,7 +234,7 @@ class Message:
         return len(self.text) + sum([len(call.arguments) for call in self.tool_calls])
 
     def with_parts(self, *parts: Part) -> Message:
-        """The same message saying something else; calls and ids stay."""
+        """Return the same message saying something else; calls and ids stay."""
         return Message(self.role, parts, self.tool_calls, self.tool_call_id, self.name, self.failed)
 
 
@@ -262,7 +262,7 @@ def _part_dict(part: Part) -> dict[str, Any]:
 
 
 def to_dict(message: Message) -> dict[str, Any]:
-    """The message as the JSON object that is hashed and stored.
+    """Return the message as the JSON object that is hashed and stored.
 
     Keys: role, content (a string where the message is one piece of text, else a
     list of parts), tool_calls, tool_call_id, name, failed; empty ones are left out.
@@ -336,24 +336,24 @@ def _parts(content: tuple[str | Part, ...]) -> tuple[Part, ...]:
 
 
 def system(*content: str | Part) -> Message:
-    """A system message."""
+    """Return a system message."""
     return Message("system", _parts(content))
 
 
 def user(*content: str | Part) -> Message:
-    """A user message of texts and pictures."""
+    """Return a user message of texts and pictures."""
     return Message("user", _parts(content))
 
 
 def assistant(*content: str | Part, calls: Sequence[ToolCall] = ()) -> Message:
-    """An assistant message, with the tools it calls."""
+    """Return an assistant message, with the tools it calls."""
     return Message("assistant", _parts(content), tool_calls=tuple(calls))
 
 
 def tool(
     call: ToolCall | str, *content: str | Part, name: str | None = None, failed: bool = False
 ) -> Message:
-    """The result of a tool call; `call` is the call or its id."""
+    """Return the result of a tool call; `call` is the call or its id."""
     ident = call if isinstance(call, str) else call.id
     name = name if isinstance(call, str) else name or call.name
     return Message("tool", _parts(content), tool_call_id=ident, name=name, failed=failed)

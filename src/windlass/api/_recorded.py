@@ -61,7 +61,7 @@ class RecordedWork:
         return cls(session_id, store.folder, settings, tools, trust)
 
     def named_by(self, file: object) -> RecordedWork:
-        """The same of a cascade that the user can name, by its file if that is there."""
+        """Return the same of a cascade that the user can name, by its file if that is there."""
         name = "CASCADE"
         if isinstance(file, str) and file.isprintable() and Path(file or ".").is_file():
             name = quote(file)
@@ -74,14 +74,14 @@ class RecordedWork:
         how: ReadingOptions = PLAIN,
         **options: Any,
     ) -> ReadyCascade:
-        """The cascade as `loading.load_cascade` gives it. Raises TrustNeeded."""
+        """Return the cascade as `loading.load_cascade` gives it. Raises TrustNeeded."""
         how = replace(how, record=self._asked)
         ready = load_cascade(cascade, self.settings, self.tools, how=how, **options)
         self._check(list(ready.walk()))
         return ready
 
     def load_program(self, task: TaskFile, *, auto: bool) -> tuple[Program, Registry]:
-        """The task as `loading.load_program` gives it. Raises TrustNeeded."""
+        """Return the task as `loading.load_program` gives it. Raises TrustNeeded."""
         from windlass.cascade.children import ReadyCascade
 
         program, registry = load_program(
@@ -164,7 +164,7 @@ def _empty_registry() -> Registry:
 def _reached(
     cascade: Cascade, registry: Registry, settings: Settings, given: Sequence[str]
 ) -> Iterator[str]:
-    """What a cascade reaches beside the builtin tools and its root, in words.
+    """Yield what a cascade reaches beside the builtin tools and its root, in words.
 
     `given` are the tools that the user hands in now.
     """
@@ -191,7 +191,7 @@ def _reached(
 
 
 def _places(folders: Sequence[Path]) -> list[str]:
-    """The folders to mark: the current one stands for those in it."""
+    """Return the folders to mark: the current one stands for those in it."""
     here = Path.cwd().resolve()
     real = [folder.resolve() for folder in folders]
     marked = [here if each.is_relative_to(here) else each for each in real if not is_trusted(each)]

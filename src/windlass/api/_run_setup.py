@@ -40,7 +40,7 @@ class RunSetup:
         settings: Settings | None = None,
         allowances: Iterable[Allowance] | None = None,
     ) -> Self:
-        """The setup of a call, by default with the settings and the limits of its engine."""
+        """Return the setup of a call, by default with the settings and the limits of its engine."""
         options = call.options
         if allowances is None:
             allowances = (*options["allowances"], _limits_of_run(call))
@@ -97,7 +97,7 @@ class RunSetup:
         input: Mapping[str, Any],  # noqa: A002  (the DSL's word)
         session: OpenSession,
     ) -> CascadeRun:
-        """A run of a checked cascade in a session that is open, not begun."""
+        """Return a run of a checked cascade in a session that is open, not begun."""
         run = prepare(
             ready,
             input,

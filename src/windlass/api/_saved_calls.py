@@ -145,7 +145,7 @@ class SavedConversation:
         return SessionStart(WRAPPED, call.model, {}, definition, call.timing.at)
 
     def _batch(self, call: WrappedCall, contents: CallContents | None) -> Batch:
-        """What a call adds to the session."""
+        """Return what a call adds to the session."""
         rows: list[Row] = []
         if contents is not None:
             rows += self._new_rows(call, contents)
@@ -172,7 +172,7 @@ class SavedConversation:
         message: Message | None = None,
         details: RowDetails | None = None,
     ) -> Row:
-        """A row of the session, which every row begins as."""
+        """Return a row of the session, which every row begins as."""
         pictures = message.pictures if message is not None else ()
         return Row(
             node_type=node,
@@ -187,7 +187,7 @@ class SavedConversation:
         )
 
     def _new_rows(self, call: WrappedCall, contents: CallContents) -> list[Row]:
-        """The messages of a call that the session does not hold, as rows."""
+        """Return the messages of a call that the session does not hold, as rows."""
         rows: list[Row] = []
         said = list(contents.said)
         for at, item in enumerate([*said, *(entry.item for entry in contents.shown)]):
@@ -214,7 +214,7 @@ class SavedConversation:
         return same
 
     def _numbered(self, message: Message) -> str:
-        """The name that the store gives to the next occurrence of a message."""
+        """Return the name that the store gives to the next occurrence of a message."""
         short = message.content_hash
         self._counts[short] += 1
         ident = f"{short}-{self._counts[short]}"
@@ -231,7 +231,7 @@ class SavedConversation:
         return records
 
     def _record(self, call: WrappedCall, contents: CallContents | None) -> CallRecord:
-        """What a call was sent, and what the request as it came would have cost."""
+        """Return what a call was sent, and what the request as it came would have cost."""
         counter = FamilyCounter(call.model)
         used = call.plain_usage
         details = CallDetails(
@@ -273,7 +273,7 @@ class SavedConversation:
         return replace(record, details=details)
 
     def _pieces(self, record: CallRecord) -> list[tuple[str, int]]:
-        """A request as its prefix is compared: its tools, then its messages."""
+        """Return a request as its prefix is compared: its tools, then its messages."""
         messages = [
             (shown.shown_as or self._keys[shown.message_id], shown.tokens) for shown in record.shown
         ]
@@ -281,7 +281,7 @@ class SavedConversation:
         return [(f"{_TOOLS}:{canonical_json(list(record.tools))}", head), *messages]
 
     def _reply(self, call: WrappedCall, contents: CallContents | None, record: CallRecord) -> Row:
-        """The reply of a call, with what the provider counted."""
+        """Return the reply of a call, with what the provider counted."""
         said = list(contents.said) if contents else []
         node = NodeType.FOLLOW_UP if said and said[-1].message.role == "tool" else NodeType.AGENT
         message = contents.reply if contents else None

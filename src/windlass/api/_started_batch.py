@@ -116,7 +116,7 @@ class StartedBatch:
     def open_results(
         self, rows: Sequence[BatchInput], cascades: Sequence[ReadyCascade]
     ) -> OpenBatch:
-        """The file of the results of these rows, which are runs of these cascades.
+        """Return the file of the results of these rows, which are runs of these cascades.
 
         Raises UsageError where one of them cannot be run, or the file is another's.
         """
@@ -189,7 +189,7 @@ class OpenBatch:
     def _prepare(
         self, cascade: ReadyCascade, given: BatchInput, opened: OpenSession, emit: OnEvent
     ) -> CascadeRun:
-        """A run of a row, with limits of its own."""
+        """Return a run of a row, with limits of its own."""
         setup = self.setup.for_row(emit)
         return setup.prepare(cascade.copy_for_run(), given.values, opened)
 

@@ -14,7 +14,7 @@ _Answer = TypeVar("_Answer")
 
 
 def in_new_loop(work: Callable[[], Coroutine[Any, Any, _Answer]], name: str) -> _Answer:
-    """What a coroutine comes to, in an event loop of its own.
+    """Return what a coroutine comes to, in an event loop of its own.
 
     Raises UsageError inside a running event loop, naming the public coroutine `windlass.name`.
     """
@@ -31,7 +31,7 @@ def in_new_loop(work: Callable[[], Coroutine[Any, Any, _Answer]], name: str) -> 
 def sync_form(
     function: Callable[_Given, Coroutine[Any, Any, _Answer]],
 ) -> Callable[_Given, _Answer]:
-    """The same function for code that is not async."""
+    """Return the same function for code that is not async."""
     name = function.__name__
 
     @wraps(function)

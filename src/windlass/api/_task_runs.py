@@ -93,7 +93,7 @@ async def run_resumed_task(
 
 
 def _writes(program: Program, registry: Registry, task: Task) -> bool:
-    """Whether the tools of an atomic task may change files."""
+    """Return whether the tools of an atomic task may change files."""
     assert task.leaf is not None
     phase = program.cascade.phases[task.leaf]
     if chooses_tools(phase):
@@ -108,7 +108,7 @@ def _writes(program: Program, registry: Registry, task: Task) -> bool:
 def _cluster(
     call: EngineCall, engine: str, model: str | None
 ) -> Callable[..., Awaitable[Done]] | None:
-    """What runs inner tasks with this model elsewhere; None: they run in this process."""
+    """Return what runs inner tasks with this model elsewhere; None: they run in this process."""
     if engine == "local":
         return None
     from windlass.api._cluster import Cluster, SharedObjects

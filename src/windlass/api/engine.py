@@ -308,7 +308,7 @@ class Engine(EngineBase):
     def session(
         self, cascade: CascadeSource | None = None, *, resume: str | None = None
     ) -> Session:
-        """A session with which a person goes on, message by message.
+        """Return a session with which a person goes on, message by message.
 
         Args:
             cascade: The cascade, as `run` takes it. Default: that of the recorded session `resume`,

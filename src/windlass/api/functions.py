@@ -24,7 +24,7 @@ _Answer = TypeVar("_Answer")
 def _function(
     method: Callable[Concatenate[Engine, _Given], Coroutine[Any, Any, _Answer]],
 ) -> Callable[_Given, Coroutine[Any, Any, _Answer]]:
-    """A method as a function, which makes an engine for each call."""
+    """Return a method as a function, which makes an engine for each call."""
 
     @wraps(method)
     async def function(*args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
@@ -54,7 +54,7 @@ compare_sync = sync_form(compare)
 def query_unified(
     where: str, params: Sequence[Any] = (), *, store: str | Path | None = None
 ) -> Rows:
-    """The rows of `unified_logs` for which `where` holds, as dicts by column name.
+    """Return the rows of `unified_logs` for which `where` holds, as dicts by column name.
 
     `where` is the condition of a SELECT; values are bound with `?` and `params`. The
     connection is read-only. Raises UsageError for anything but one condition.

@@ -82,7 +82,7 @@ def _tools_of_history() -> tuple[Tool, ...]:
 
 
 def add_tools(registry: Registry, tools: Tools) -> Registry:
-    """The registry with a user's tools."""
+    """Return the registry with a user's tools."""
     from windlass.cascade.tool_cascades import is_path
     from windlass.tools.registry import make_tool
 
@@ -143,7 +143,7 @@ def load_family(
     tools: Tools,
     how: ReadingOptions = PLAIN,
 ) -> tuple[CascadeFamily, list[Mistake]]:
-    """The cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
+    """Return the cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
     from windlass.cascade.children import check_family, outside_root
     from windlass.cascade.notes import notes
 
@@ -161,7 +161,7 @@ def read_cascade(
     tools: Tools = (),
     how: ReadingOptions = PLAIN,
 ) -> CascadeFamily:
-    """The cascade and its sub-cascades, read and not checked, each with a registry of tools.
+    """Return the cascade and its sub-cascades, read and not checked, each with a registry of tools.
 
     Raises UsageError for a file that cannot be read.
     """
@@ -226,7 +226,7 @@ def load_program(
     record: Path | None = None,
     input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
 ) -> tuple[Program, Registry]:
-    """The task, checked, and the registry of the tools it may use.
+    """Return the task, checked, and the registry of the tools it may use.
 
     `auto`: where it says nothing of its windows, calls are shortened as they grow. `trust`: as
     `modules_of` takes it, `record` as in `ReadingOptions`; what was not loaded is in

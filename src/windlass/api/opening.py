@@ -161,7 +161,7 @@ class EngineCall:
         return self.resources.settings
 
     def settings_with(self, model: str | None, through: str | None = None) -> Settings:
-        """The settings of a run with this model, and models asked through this provider.
+        """Return the settings of a run with this model, and models asked through this provider.
 
         None: what the engine's settings say.
         """
@@ -210,7 +210,7 @@ class EngineBase:
         self._closing: AsyncExitStack | None = None
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
-        """The same with other options, for one call; each limit may stand among them.
+        """Return the same with other options, for one call; each limit may stand among them.
 
         It shares what is open, but for settings, providers and trust of its own.
         """
@@ -281,7 +281,7 @@ class EngineBase:
 
 
 def split_options(options: Mapping[str, Any], own: type) -> tuple[Any, dict[str, Any]]:
-    """The options that `own` lists, and the others."""
+    """Return the options that `own` lists, and the others."""
     names = own.__annotations__.keys()
     return (
         {name: value for name, value in options.items() if name in names},
@@ -329,7 +329,7 @@ def load_engine() -> None:
 def open_store(
     settings: Settings, *, existing: bool = False, writing: bool = False, reading: bool = False
 ) -> Store:
-    """The store that the settings name; `existing`: raise UsageError where there is none.
+    """Return the store that the settings name; `existing`: raise UsageError where there is none.
 
     One that cannot be written is opened for reading, unless `writing` is meant (StoreError). Where
     `reading` is meant, nothing in its folder is touched.

@@ -74,7 +74,7 @@ class Session:
         return replace(result, session=self)
 
     async def send(self, text: str) -> Result:
-        """What the session answers a message, in its record. Its totals are the session's.
+        """Return what the session answers a message, in its record. Its totals are the session's.
 
         Raises UsageError for what the user wrote and StoreError where the store fails. A failure
         is in the result's `error`; the next message goes on behind it.
@@ -152,7 +152,7 @@ class Session:
     def _load(
         self, call: EngineCall, opened: OpenSession | None
     ) -> tuple[dict[str, Any], ReadyCascade]:
-        """What a session was given (None: a new one), and its cascade, checked."""
+        """Return what a session was given (None: a new one), and its cascade, checked."""
         from windlass.api._recorded import RecordedWork, check_same_cascade, warn_of_other_root
         from windlass.api.loading import ReadingOptions, load_cascade
         from windlass.engine.people.talking import chat_cascade, recorded_cascade

@@ -33,7 +33,7 @@ def wrap(
     max_input_tokens: int | None = None,
     holdout: float = 0.0,
 ) -> Client:
-    """A client that sends the window of each conversation in place of all of it.
+    """Return a client that sends the window of each conversation in place of all of it.
 
     It is used as before: `messages.create` and `stream` of `anthropic`, `chat.completions` and
     `responses` of `openai`, `models.generate_content` and `chats` of `google-genai`, each sync,
@@ -127,7 +127,7 @@ class ClientReport(WrapReport):
         return Saved(tuple(sessions), len(added), bare)
 
     def _now(self) -> tuple[list[WrappedCall], Mapping[int, CallContents]]:
-        """The calls that are over, and what was said in them, as they are now."""
+        """Return the calls that are over, and what was said in them, as they are now."""
         if self.conversations is None:
             return [], {}
         with self.conversations.lock:

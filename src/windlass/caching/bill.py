@@ -15,7 +15,7 @@ from windlass.caching.prices import Prices
 
 
 def cached_tokens(prices: Prices, shared: float) -> float:
-    """How many tokens the cache holds of a prefix of `shared` tokens that was sent before.
+    """Return how many tokens the cache holds of a prefix of `shared` tokens that was sent before.
 
     They are a multiple of its step, and 0 below its minimum or where nothing is cached.
     """
@@ -24,7 +24,7 @@ def cached_tokens(prices: Prices, shared: float) -> float:
 
 
 def fresh_price(prices: Prices, tokens: float) -> float:
-    """The price of each token that the cache does not hold, by the size of the request."""
+    """Return the price of each token that the cache does not hold, by the size of the request."""
     return prices.write if tokens >= prices.minimum else 1.0
 
 
@@ -36,7 +36,7 @@ def input_units(
     unwritten: float = 0,
     fresh: float | None = None,
 ) -> float:
-    """What the input of a request costs, in fresh input tokens of the first tier.
+    """Return what the input of a request costs, in fresh input tokens of the first tier.
 
     Args:
         prices: What its model charges.

@@ -53,7 +53,7 @@ class MarkRules:
 
 
 def mark_rules(provider: str, model: str) -> MarkRules | None:
-    """The rules for `model` at `provider`; None where no marks are set.
+    """Return the rules for `model` at `provider`; None where no marks are set.
 
     >>> mark_rules("openai", "gpt-4.1") is None
     True
@@ -101,7 +101,7 @@ class Tools:
 
     @classmethod
     def of(cls, tools: Sequence[ToolSpec]) -> Tools | None:
-        """The `Tools` of a list; None if it is empty."""
+        """Return the `Tools` of a list; None if it is empty."""
         if not tools:
             return None
         texts = [spec.name + spec.description + canonical_json(spec.parameters) for spec in tools]
@@ -138,7 +138,7 @@ def marks(
     shared: int,
     tools: Tools | None = None,
 ) -> Breakpoints:
-    """The marks of a request.
+    """Return the marks of a request.
 
     Args:
         messages: Its messages.
@@ -188,7 +188,7 @@ def marks(
 
 
 def _end(messages: Sequence[Message], rules: MarkRules, *, tail: bool) -> Place | None:
-    """The end of the request, before a part that should not be cached.
+    """Return the end of the request, before a part that should not be cached.
 
     A tool's result is marked as a whole where calls and results are blocks: to leave all of it
     unwritten because of its last part would cost more than that part.
@@ -212,7 +212,7 @@ def _branch(
     shared: int,
     end: Place | None,
 ) -> Place | None:
-    """The mark that reads the longest valid entry, if that is out of reach from the end."""
+    """Return the mark that reads the longest valid entry, if that is out of reach from the end."""
     if rules.lookback is None or not entries or end is None:
         return None
     entry = entries[-1]
@@ -246,7 +246,7 @@ def _spread(
 
 
 def _last(messages: Sequence[Message], end: int, rules: MarkRules) -> Place | None:
-    """The last place before position `end` that can be marked."""
+    """Return the last place before position `end` that can be marked."""
     for at in range(end - 1, -1, -1):
         message = messages[at]
         part = _part(message, rules)
@@ -256,7 +256,7 @@ def _last(messages: Sequence[Message], end: int, rules: MarkRules) -> Place | No
 
 
 def _part(message: Message, rules: MarkRules) -> int | None:
-    """The last part of a message that can be marked: neither thinking nor empty text."""
+    """Return the last part of a message that can be marked: neither thinking nor empty text."""
     if message.role == "tool" and rules.replies:
         return max(0, len(message.parts) - 1)
     if message.role == "assistant":
@@ -318,7 +318,7 @@ def _head(
 
 
 def _reaches(messages: Sequence[Message], entry: Place, mark: Place, lookback: int) -> bool:
-    """Whether a mark finds an entry, by looking back `lookback` blocks from itself.
+    """Return whether a mark finds an entry, by looking back `lookback` blocks from itself.
 
     A message has at most as many blocks as parts and calls, so counting these errs on the safe
     side.
@@ -344,7 +344,7 @@ def _blocks(messages: Sequence[Message], at: int, parts: int | None = None) -> i
 
 
 def cache_key(messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> str:
-    """One key for all requests that begin with the same tools and system prompt.
+    """Return one key for all requests that begin with the same tools and system prompt.
 
     OpenAI sends requests with the same key to the same place, where their prefix is cached.
     """

@@ -50,7 +50,7 @@ class Trust:
         tokens_in: int,
         goes_on: bool,
     ) -> Trust:
-        """The trust after a report of the call with this number.
+        """Return the trust after a report of the call with this number.
 
         Of `total` tokens by our count `expected` should have been cached; the provider read
         `cached` of `tokens_in`. Shares are compared, so that the two may count differently.

@@ -33,7 +33,7 @@ _SEARCH_REQUEST: Final = {"gemini": (re.compile(r"gemini-[12]"), 0.035)}
 
 
 def tier_factor_of(provider: str, model: str, word: str) -> float | None:
-    """How many times the list price tokens cost at one word of a tier; None: not known.
+    """Return how many times the list price tokens cost at one word of a tier; None: not known.
 
     >>> tier_factor_of("openai", "gpt-5", "flex"), tier_factor_of("openai", "gpt-5", "priority")
     (0.5, None)

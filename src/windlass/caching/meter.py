@@ -31,7 +31,7 @@ def weigh(
     *,
     tools_first: bool = True,
 ) -> Segments:
-    """The request as identities and tokens, in the order its provider caches it.
+    """Return the request as identities and tokens, in the order its provider caches it.
 
     Hosted providers put the tools first; a model that is handed its own prompt may put them behind
     the system prompt (`tools_first=False`). The tokens that open every answer count with the tools,
@@ -47,7 +47,7 @@ def weigh(
 def pieces(
     counter: Counter, messages: Sequence[Message], tools: Sequence[ToolSpec], weighed: Segments
 ) -> Segments:
-    """The request in the pieces that a cache compares: to the token, where the counter can.
+    """Return the request in the pieces that a cache compares: to the token, where the counter can.
 
     `weighed` is the same request message by message.
     """
@@ -71,7 +71,7 @@ class Cleared:
     excluded: frozenset[str] = frozenset()
 
     def places(self, messages: Sequence[Message]) -> list[int]:
-        """The positions of the cleared results in a request with these messages."""
+        """Return the positions of the cleared results in a request with these messages."""
         names = {call.id: call.name for message in messages for call in message.tool_calls}
         return [
             at
@@ -82,7 +82,7 @@ class Cleared:
         ][: self.uses]
 
     def left(self, request: Segments, messages: Sequence[Message]) -> Segments:
-        """The request with these messages as the provider's cache has it."""
+        """Return the request with these messages as the provider's cache has it."""
         pieces = [at for at, (name, _) in enumerate(request) if not name.startswith(_TOOLS)]
         left = list(request)
         for place in self.places(messages[: len(pieces)]):
@@ -92,7 +92,7 @@ class Cleared:
 
 
 def shared_tokens(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:
-    """Tokens of the common beginning of two requests."""
+    """Return tokens of the common beginning of two requests."""
     return sum(tokens for _, tokens in one[: _shared_pieces(one, other)])
 
 
@@ -117,7 +117,7 @@ class PrefixDetails:
 def prefix_report(
     before: Sequence[tuple[str, int]], now: Sequence[tuple[str, int]]
 ) -> PrefixDetails:
-    """How many tokens of the request are unchanged, and what broke the prefix.
+    """Return how many tokens of the request are unchanged, and what broke the prefix.
 
     `broken_by` is None for a first request and for one that only appends; else `tools`, or the
     place of the first message that differs, counted from 0.
@@ -179,7 +179,7 @@ class Meter:
         at: float | None = None,
         written: int | None = None,
     ) -> Bill:
-        """What the request would cost if sent at `at` seconds (None: nothing expires).
+        """Return what the request would cost if sent at `at` seconds (None: nothing expires).
 
         Its first `written` pieces are written to the cache (None: all).
         """
@@ -209,7 +209,7 @@ class Meter:
 
 
 def lives(ttl_s: float | None, sent: float | None, at: float | None) -> bool:
-    """Whether a cache still holds what was sent at `sent` seconds."""
+    """Return whether a cache still holds what was sent at `sent` seconds."""
     return ttl_s is None or at is None or sent is None or at - sent <= ttl_s
 
 
@@ -234,11 +234,11 @@ class SharedPrefix(NamedTuple):
     shared: float
 
     def scaled(self, scale: float) -> SharedPrefix:
-        """The same by a counter that counts `scale` tokens for each."""
+        """Return the same by a counter that counts `scale` tokens for each."""
         return SharedPrefix(self.tokens * scale, self.shared * scale)
 
     def cached(self, prices: Prices) -> float:
-        """How many of its tokens are read from the cache."""
+        """Return how many of its tokens are read from the cache."""
         return cached_tokens(prices, self.shared)
 
     def units(self, prices: Prices) -> float:
@@ -286,7 +286,7 @@ class PrefixStream:
         """Whether the last request begins with all of the one before it."""
 
     def add(self, kept: int, more: Sequence[_Segment], at: float | None = None) -> SharedPrefix:
-        """The next request: the first `kept` segments of the last one, then `more`."""
+        """Return the next request: the first `kept` segments of the last one, then `more`."""
         same = kept + _shared_pieces(more, self._last[kept:])
         tail, self._last[same:] = self._last[same:], more[same - kept :]
         self.goes_on = self._begun and not tail
@@ -300,7 +300,7 @@ class PrefixStream:
         return SharedPrefix(self._sums[-1], shared)
 
     def _shared(self, at: float | None) -> float:
-        """The tokens that a cache may hold of the last request, from those before it."""
+        """Return the tokens that a cache may hold of the last request, from those before it."""
         most, same = 0.0, len(self._last)
         other: _Segment | None = None
         """What an earlier request has behind the first `same` segments."""

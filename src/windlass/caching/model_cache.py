@@ -101,7 +101,7 @@ class CacheState:
     def written_anew(
         self, messages: tuple[Message, ...], tools: Sequence[ToolSpec], gap: float | None
     ) -> tuple[int, str]:
-        """The position from which a request is written again in any case, and why.
+        """Return the position from which a request is written again in any case, and why.
 
         Empty: it continues the last request, all of which is cached.
         """
@@ -123,7 +123,7 @@ class CacheState:
         return shared, f"message {shared} is another one"
 
     def next_lifetime(self, gap: float | None, calls: float) -> Lifetime:
-        """How long to keep the head of the next call if `calls` more are expected."""
+        """Return how long to keep the head of the next call if `calls` more are expected."""
         if self._rules is None:
             return self.lifetime
         return self.lifetime.at_call(
@@ -141,7 +141,7 @@ class CacheState:
         tools: Sequence[ToolSpec],
         outlook: Outlook = Outlook(),  # noqa: B008 - frozen
     ) -> Sent:
-        """The next request with its marks."""
+        """Return the next request with its marks."""
         sent, offered = tuple(messages), tuple(tools)
         before = self.sent
         if before is None or before.tools != offered:  # nothing is shared with the request before
@@ -164,7 +164,7 @@ class CacheState:
 
 
 def same_until(messages: tuple[Message, ...], before: tuple[Message, ...]) -> int:
-    """How many messages at the beginning of a request are those of the request before."""
+    """Return how many messages at the beginning of a request are those of the request before."""
     least, most = 0, min(len(messages), len(before))
     same = most  # the usual case
     while least < most:

@@ -48,7 +48,7 @@ class Lifetime:
         ttl_s: float | None,
         ttl_long_s: float | None,
     ) -> Lifetime:
-        """The lifetime at the next call.
+        """Return the lifetime at the next call.
 
         `gap` are the seconds since the last call was begun (None: not known), `calls_made` the
         calls made, `calls` N; the lifetimes are in seconds (None: there is no such kind).

@@ -57,7 +57,7 @@ class Prices:
         return self.read < 1
 
     def factor(self, tokens: float) -> float:
-        """How many times the base price a request with `tokens` input tokens costs."""
+        """Return how many times the base price a request with `tokens` input tokens costs."""
         return tier_factor(self.tiers, tokens) if self.tiers else 1.0
 
     def lapsed(self, seconds: float | None) -> bool:
@@ -66,7 +66,7 @@ class Prices:
 
 
 def tier_factor(tiers: Sequence[tuple[int, float]], tokens: float) -> float:
-    """The factor of the highest tier that a request with `tokens` input tokens is above.
+    """Return the factor of the highest tier that a request with `tokens` input tokens is above.
 
     Estimates may be fractions of a token: the nearest whole number counts.
     """

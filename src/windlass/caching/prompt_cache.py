@@ -32,7 +32,7 @@ class CachedPieces:
 
     @classmethod
     def of(cls, pieces: Sequence[tuple[bytes, float]], marks: Mapping[int, bool]) -> CachedPieces:
-        """The request with these pieces, as (identity, tokens), and marks."""
+        """Return the request with these pieces, as (identity, tokens), and marks."""
         prefixes = list[bytes]()
         before = b""
         for identity, _ in pieces:
@@ -77,7 +77,7 @@ class PromptCache:
         """Until when each entry is kept, in seconds."""
 
     def expect(self, request: CachedPieces, at: float) -> CacheUse:
-        """What the cache would do with a request that is sent at `at` seconds."""
+        """Return what the cache would do with a request that is sent at `at` seconds."""
         if not self._prices.caches or not request.sums:
             return CacheUse(request.tokens)
         marks = self._marks(request)
@@ -126,7 +126,7 @@ class PromptCache:
         return sorted(mark for mark in request.marks if 0 <= mark < len(request.sums))
 
     def _looked_at(self, mark: int) -> range:
-        """The pieces at which an entry may end that a mark finds, the longest first."""
+        """Return the pieces at which an entry may end that a mark finds, the longest first."""
         back = 1 if self._rules is None or self._rules.lookback is None else self._rules.lookback
         return range(mark, max(-1, mark - back), -1)
 

@@ -49,7 +49,7 @@ class CacheRules:
     source: str = ""
 
     def minimum_for(self, model: str) -> int:
-        """The fewest tokens of a cached prefix with `model`."""
+        """Return the fewest tokens of a cached prefix with `model`."""
         return next((least for pattern, least in self.minimum if re.search(pattern, model)), 0)
 
 
@@ -268,7 +268,7 @@ _ROUTED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 
 
 def provider_of(name: str) -> str:
-    """The usual name of a provider that goes by another one.
+    """Return the usual name of a provider that goes by another one.
 
     >>> provider_of("aws"), provider_of("anthropic")
     ('bedrock', 'anthropic')
@@ -277,7 +277,7 @@ def provider_of(name: str) -> str:
 
 
 def cache_rules(provider: str, model: str) -> CacheRules:
-    """The cache rules of `model` at `provider`; NO_CACHE for an unknown one.
+    """Return the cache rules of `model` at `provider`; NO_CACHE for an unknown one.
 
     Behind a router, where `model` begins with its vendor, they are the vendor's.
 

@@ -129,7 +129,7 @@ def split_model(name: str) -> tuple[str, str]:
 
 
 def _reference(name: str) -> tuple[str, str]:
-    """The provider and the model of `provider/model` as the table calls them."""
+    """Return the provider and the model of `provider/model` as the table calls them."""
     provider, model = split_model(name)
     if provider == "litellm" and "/" in model:
         provider, _, model = model.partition("/")
@@ -163,7 +163,7 @@ def _in_table(name: str) -> tuple[str, str] | None:
 
 
 def _documented(name: str) -> Rate | None:
-    """The rate of a model that its vendor documents and the table lacks."""
+    """Return the rate of a model that its vendor documents and the table lacks."""
     provider, model = split_model(name)
     if provider != "anthropic":
         return None
@@ -171,7 +171,7 @@ def _documented(name: str) -> Rate | None:
 
 
 def is_own(name: str) -> bool:
-    """Whether the price of `provider/model` is the user's own."""
+    """Return whether the price of `provider/model` is the user's own."""
     return name in _OVERRIDES.get({})
 
 
@@ -194,7 +194,7 @@ def rate(name: str) -> Rate | None:
 
 @cache
 def _listed(name: str) -> Rate | None:
-    """The listed rate of `provider/model`, or None where the table does not hold it."""
+    """Return the listed rate of `provider/model`, or None where the table does not hold it."""
     from genai_prices import data_snapshot
     from genai_prices.types import TieredPrices
 
@@ -252,7 +252,7 @@ def _window_by_name(model: str) -> int | None:
 
 
 def window_tokens(model: str | None) -> int:
-    """The window of `provider/model` in tokens, by the table (None: no model is named).
+    """Return the window of `provider/model` in tokens, by the table (None: no model is named).
 
     >>> window_tokens("anthropic/claude-sonnet-4-5"), window_tokens(None)
     (200000, 128000)
@@ -261,7 +261,7 @@ def window_tokens(model: str | None) -> int:
 
 
 def listed_window(model: str | None) -> int:
-    """The window of `provider/model` in tokens, by the table; 0: it is not listed."""
+    """Return the window of `provider/model` in tokens, by the table; 0: it is not listed."""
     known = rate(model) if model and "/" in model.strip("/") else None
     return (known and known.window) or 0
 
@@ -291,7 +291,7 @@ def table_date() -> str:
 
 
 def price_source(name: str) -> str:
-    """The source of the price of `provider/model`, for people."""
+    """Return the source of the price of `provider/model`, for people."""
     if is_own(name):
         return "your own, windlass.toml"
     if _listed(name) is None and _documented(name) is not None:
@@ -300,7 +300,7 @@ def price_source(name: str) -> str:
 
 
 def age_note(today: date | None = None) -> str:
-    """A sentence if prices and cache rules are older than 90 days, else empty.
+    """Return a sentence if prices and cache rules are older than 90 days, else empty.
 
     `today` is the day it is asked on (None: the clock's).
     """
@@ -380,7 +380,7 @@ def _token_dollars(
 
 
 def _tier_factor(name: str, tier: str) -> float | None:
-    """How many times the list price the tokens of a call cost at a tier; None: not known."""
+    """Return how many times the list price the tokens of a call cost at a tier; None: not known."""
     factor = 1.0
     provider, model = split_model(name)
     for word in tier.split():
@@ -406,7 +406,7 @@ def search_fee(name: str, searches: int) -> float | None:
 
 
 def money_but_for(dollars: float | None, unpriced: int, what: str = "call") -> str:
-    """A sum of US dollars for people, with the number of calls whose price is not known.
+    """Return a sum of US dollars for people, with the number of calls whose price is not known.
 
     >>> money_but_for(1.5, 2)
     '$1.50 but for 2 calls'
@@ -433,12 +433,12 @@ def money(dollars: float | None, digits: int | None = None) -> str:
 
 
 def many(number: int, noun: str, plural: str = "") -> str:
-    """A number of things, for people: `1 call`, `2,000 calls`."""
+    """Return a number of things, for people: `1 call`, `2,000 calls`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def prices_of(model: str, *, warn: Callable[[str], None] | None = None) -> Prices:
-    """What input costs at `provider/model`, in units of a fresh token of it.
+    """Return what input costs at `provider/model`, in units of a fresh token of it.
 
     Prices are the table's, or the user's own, which are used as they are; where the listed price
     and the cache rules differ about writing, the dearer one counts. A model without a price is
@@ -521,7 +521,7 @@ _VENDOR_WORDS: Final = frozenset({"claude", "gemini"})
 
 
 def _family(model: str) -> frozenset[str]:
-    """The words of a model's name: no versions, dates or sizes."""
+    """Return the words of a model's name: no versions, dates or sizes."""
     return frozenset(word for word in re.split(r"[-_/.:@\s]+", model.lower()) if word.isalpha())
 
 
@@ -530,7 +530,7 @@ def _version(model: str) -> tuple[int, ...]:
 
 
 def cache_of(model: str) -> CacheRules:
-    """The cache rules of `provider/model`; NO_CACHE where it is in no price table.
+    """Return the cache rules of `provider/model`; NO_CACHE where it is in no price table.
 
     An unlisted model is not known to cache either. Raises UsageError for a name without a provider.
     """
@@ -539,7 +539,7 @@ def cache_of(model: str) -> CacheRules:
 
 
 def priced_as(model: str, price_as: str, *, free: bool) -> str:
-    """The model at whose prices the tokens of `model` are shown.
+    """Return the model at whose prices the tokens of `model` are shown.
 
     A hosted model is shown at its own prices, even if none are known; one that costs nothing
     (`free`) at those of `price_as`, because the question is what it would cost elsewhere.
@@ -548,7 +548,7 @@ def priced_as(model: str, price_as: str, *, free: bool) -> str:
 
 
 def is_local(model: str) -> bool:
-    """Whether `provider/model` runs on this machine, in process."""
+    """Return whether `provider/model` runs on this machine, in process."""
     return model.startswith("local/")
 
 

@@ -26,7 +26,7 @@ class Share:
         return Share(self.calls + other.calls, self.tokens + other.tokens, self.paid + other.paid)
 
     def times(self, factor: float) -> Share:
-        """The same at so many times the price."""
+        """Return the same at so many times the price."""
         return replace(self, paid=self.paid * factor)
 
 
@@ -52,7 +52,7 @@ class SharedStream:
     def bill(
         self, kept: int, more: Segments, names: Sequence[str], at: float | None = None
     ) -> Bill:
-        """The next request: the first `kept` pieces of the last one, then `more`.
+        """Return the next request: the first `kept` pieces of the last one, then `more`.
 
         `names` are what those are called in `shares`.
         """
@@ -75,7 +75,7 @@ class SharedStream:
         return billed
 
     def shares(self) -> Mapping[str, Share]:
-        """What each piece has cost so far, by its name."""
+        """Return what each piece has cost so far, by its name."""
         self._settle(self._standing)
         self._standing = [
             (name, tokens, self._calls, self._read) for name, tokens, _, _ in self._standing

@@ -13,7 +13,7 @@ from windlass.safety.schemas import patterns_in, validator_for
 
 
 def working_pattern(pattern: str) -> str:
-    """A regular expression that has exactly one group."""
+    """Return a regular expression that has exactly one group."""
     try:
         groups = count_groups(pattern, re.DOTALL)
     except BadPattern as error:
@@ -28,7 +28,7 @@ def working_pattern(pattern: str) -> str:
 
 
 def fast_pattern(pattern: str) -> str:
-    """A regular expression that is searched for in linear time."""
+    """Return a regular expression that is searched for in linear time."""
     try:
         compile_pattern(pattern, re.MULTILINE)
     except BadPattern as error:
@@ -37,7 +37,7 @@ def fast_pattern(pattern: str) -> str:
 
 
 def working_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A JSON Schema (draft 2020-12) of an object that needs no other document."""
+    """Return a JSON Schema (draft 2020-12) of an object that needs no other document."""
     from jsonschema.exceptions import SchemaError
 
     try:

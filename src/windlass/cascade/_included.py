@@ -70,7 +70,7 @@ def _is_file(file: FilePath) -> bool:
 
 
 def _text_of(name: str, folders: Folders) -> tuple[str, str]:
-    """The text of a file, and why there is none."""
+    """Return the text of a file, and why there is none."""
     try:
         text = folders.read_text(name, PROMPT_BYTES)
     except MissingFileError:

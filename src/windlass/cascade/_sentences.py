@@ -22,7 +22,7 @@ _BY_NAME: Final = ("inputs_schema", "mcp_servers", "validators")
 
 
 def _parts_in(annotation: Any) -> Iterator[type[Model]]:
-    """The parts that a value of this type may be."""
+    """Yield the parts that a value of this type may be."""
     if isinstance(annotation, type) and issubclass(annotation, Model):
         yield annotation
     for inner in get_args(annotation):
@@ -32,7 +32,7 @@ def _parts_in(annotation: Any) -> Iterator[type[Model]]:
 def _parts_under(
     part: type[Model], within: tuple[type[Model], ...] = ()
 ) -> Iterator[tuple[str, type[Model]]]:
-    """Each key that holds an object in `part` and below, with the part it holds.
+    """Yield each key that holds an object in `part` and below, with the part it holds.
 
     A part that stands `within` itself is looked into once.
     """
@@ -139,7 +139,7 @@ def path_of(error: ErrorDetails, data: Any) -> Path:
 
 
 def part_at(path: Path) -> str:
-    """The last key of `path`: list positions do not change what stands there."""
+    """Return the last key of `path`: list positions do not change what stands there."""
     if path[:1] and path[0] in _BY_NAME and len(path) == 2:  # noqa: PLR2004 - the user's own name
         return _named(str(path[0]))
     if path[-2:-1] == ("models",):
@@ -148,12 +148,12 @@ def part_at(path: Path) -> str:
 
 
 def keys_of(part: type[Model]) -> list[str]:
-    """The keys that may be written in `part`, as they are written."""
+    """Return the keys that may be written in `part`, as they are written."""
     return [key for name, field in part.model_fields.items() for key in spellings(name, field)]
 
 
 def spellings(name: str, field: FieldInfo) -> list[str]:
-    """How the field may be spelled in a file, the usual way first."""
+    """Return how the field may be spelled in a file, the usual way first."""
     alias = field.validation_alias
     choices = [str(choice) for choice in getattr(alias, "choices", [name])]
     return [choice for choice in choices if not choice.endswith("_")]
@@ -164,7 +164,7 @@ PARTS: Final[Mapping[str, type[Model]]] = {"": model.Cascade, **dict(_parts_unde
 
 
 def shown(value: Any) -> str:
-    """A value as it would be written, short enough for one line."""
+    """Return a value as it would be written, short enough for one line."""
     if isinstance(value, str):
         return repr(value if len(value) <= _SHOWN else value[: _SHOWN - 3] + "...")
     if isinstance(value, list):
@@ -174,7 +174,7 @@ def shown(value: Any) -> str:
 
 
 def where(path: Path, data: Any) -> str:
-    """The place in words: `phase 'validate', context.from[0]`."""
+    """Return the place in words: `phase 'validate', context.from[0]`."""
     if path[:1] != ("phases",) or len(path) == 1:
         return path_text(path)
     phase = value_at(data, path[:2])
@@ -186,7 +186,7 @@ def where(path: Path, data: Any) -> str:
 
 
 def sentence(error: ErrorDetails, data: Any, written: str | None) -> str:
-    """What is wrong, with its place in front.
+    """Return what is wrong, with its place in front.
 
     Args:
         error: what pydantic says.
@@ -205,7 +205,7 @@ def sentence(error: ErrorDetails, data: Any, written: str | None) -> str:
 
 
 def unknown_key(key: str, holder: Path, data: Any) -> str:
-    """What is wrong with a key that the object at `holder` does not have, place in front."""
+    """Return what is wrong with a key that the object at `holder` does not have, place in front."""
     place = where(holder, data)
     text = _about_unknown_key(key, holder, data)
     return f"{place}: {text}" if place else text
@@ -266,7 +266,7 @@ def _about_value(error: ErrorDetails, path: Path, written: str | None) -> str:
 
 
 def _without_keys(path: Path, value: Any) -> Any:
-    """What a server's declaration holds at `path`, for a message."""
+    """Return what a server's declaration holds at `path`, for a message."""
     if {"env", "headers"} & set(path):
         return "***"
     return " ".join(redacted_command(value.split())) if isinstance(value, str) else value
@@ -289,7 +289,7 @@ def _about_choice(expected: str, value: Any, part: str) -> str:
 
 
 def not_as_written(value: Any, written: str) -> str:
-    """What is said of a text of which YAML made something else."""
+    """Return what is said of a text of which YAML made something else."""
     return f"expected text, not {shown(value)}{_quote(value, written)}"
 
 

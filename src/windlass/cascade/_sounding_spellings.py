@@ -18,7 +18,7 @@ _OF_PERSON: Final = ("timeout_seconds", "on_timeout", "llm_prefilter")
 
 
 def varied_in_long_form(written: Any) -> Any:
-    """What says how attempts vary: a switch, a mode and texts.
+    """Return what says how attempts vary: a switch, a mode and texts.
 
     A list of texts is the switch with these texts; a mode or texts alone switch it on.
     """
@@ -66,7 +66,7 @@ def _count_attempts(data: dict[str, Any]) -> None:
 
 
 def _factor_of(model: Any) -> Any:
-    """How many attempts a model is given, where it says so; else one."""
+    """Return how many attempts a model is given, where it says so; else one."""
     if isinstance(model, Mapping):
         return model.get("factor", 1)
     return model if isinstance(model, int) else 1

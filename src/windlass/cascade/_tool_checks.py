@@ -15,7 +15,7 @@ from windlass.tools.registry import Registry
 
 
 def form_mistakes(partial: PartialCascade, index: int, phase: Phase) -> Iterator[Mistake]:
-    """Whether a phase asks a model or runs a tool, and says what belongs to that."""
+    """Yield whether a phase asks a model or runs a tool, and says what belongs to that."""
     base: Path = ("phases", index)
     written = phase.model_fields_set
     if phase.tool is None and phase.instructions is None:
@@ -41,7 +41,7 @@ def form_mistakes(partial: PartialCascade, index: int, phase: Phase) -> Iterator
 def way_mistakes(
     partial: PartialCascade, index: int, phase: Phase, known: list[str]
 ) -> Iterator[Mistake]:
-    """The phases to which a tool phase goes on and that are not among those `known`."""
+    """Yield the phases to which a tool phase goes on and that are not among those `known`."""
     base: Path = ("phases", index)
     targets: dict[Path, str] = {
         (*base, "routing", key): target for key, target in phase.routing.items()
@@ -75,7 +75,7 @@ def call_mistakes(
 
 
 def _spec_of(tools: Registry | None, tool: str) -> ToolSpec | None:
-    """What a tool takes; None where it is not known here."""
+    """Return what a tool takes; None where it is not known here."""
     if tools is None:
         return None
     try:

@@ -89,7 +89,7 @@ class ToolsAtHand:
                     tools.register(tool)
 
     def has_own(self, name: str) -> bool:
-        """Whether somebody's own tool has that name."""
+        """Return whether somebody's own tool has that name."""
         return self.tools is not None and name in self.tools.names()
 
     def unknown(self, name: str) -> str | None:
@@ -134,7 +134,7 @@ class ToolsAtHand:
         return self.unknown(name) or missing_bank(banks, name)
 
     def absent(self) -> Iterator[Absent]:
-        """The tools and the judges that are not there, each where the cascade names it."""
+        """Yield the tools and the judges that are not there, each where the cascade names it."""
         for place, soundings in all_soundings(self.cascade).items():
             for key, name in soundings.judges.items():
                 is_picking = key == "evaluator.function"

@@ -54,7 +54,7 @@ class CalloutRule(Model):
 
 
 def _told_apart(written: Any) -> Any:
-    """The rules with names as objects; everything else as it was written."""
+    """Return the rules with names as objects; everything else as it was written."""
     if isinstance(written, str):
         return {OUTPUT: {"as": written}}
     if not isinstance(written, Mapping) or not NAMING.issuperset(written):
@@ -92,11 +92,11 @@ Callouts: TypeAlias = Annotated[
 
 
 def patterns_of(rules: Mapping[str, CalloutRule]) -> dict[str, str]:
-    """The patterns among the rules, by the name of what they find."""
+    """Return the patterns among the rules, by the name of what they find."""
     return {name: rule.pattern for name, rule in rules.items() if rule.pattern is not None}
 
 
 def name_for(rules: Mapping[str, CalloutRule], what: str) -> CalloutRule | None:
-    """The rule that names the phase's output, or its messages; None: nothing does."""
+    """Return the rule that names the phase's output, or its messages; None: nothing does."""
     rule = rules.get(what)
     return rule if rule is not None and rule.as_ is not None else None

@@ -59,7 +59,7 @@ def check(
     parents: Collection[str] | None = None,
     children: Mapping[int, Collection[str]] = MappingProxyType({}),
 ) -> tuple[Mistake, ...]:
-    """All mistakes of a cascade, from the top of its file to the end.
+    """Return all mistakes of a cascade, from the top of its file to the end.
 
     Args:
         loaded: what `load`, `parse` or `of` made.
@@ -101,7 +101,7 @@ class _Checker:
     # ---- where things stand ----------------------------------------------------------
 
     def says(self, index: int, key: str) -> bool:
-        """Whether the phase says anything under `key`, be it right or wrong."""
+        """Return whether the phase says anything under `key`, be it right or wrong."""
         written = self.written(("phases", index))
         if isinstance(written, dict):
             return written.get(key) is not None
@@ -260,7 +260,7 @@ class _Checker:
     # ---- choosing --------------------------------------------------------------------
 
     def inter_phase(self) -> Iterator[Mistake]:
-        """What the whole cascade says of anchors: phases that there are."""
+        """Yield what the whole cascade says of anchors: phases that there are."""
         auto = self.cascade.auto_context
         inter = getattr(auto, "inter_phase", None)
         if not isinstance(inter, InterPhase) or inter.anchors is None:
@@ -272,7 +272,7 @@ class _Checker:
                 yield self.mistake((*path, position), f"there is no phase {name!r}; {near}")
 
     def choosing(self, index: int, phase: Phase) -> Iterator[Mistake]:
-        """What is wrong with how a phase chooses its context."""
+        """Yield what is wrong with how a phase chooses its context."""
         base: Path = ("phases", index, "context")
         context = phase.context
         assert context is not None
@@ -308,7 +308,7 @@ class _Checker:
             yield self.mistake((*path, "images_count"), text)
 
     def unreachable(self, name: str, index: int) -> str | None:
-        """Why the phase at `index` cannot take anything from `name`; None when it can."""
+        """Return why the phase at `index` cannot take anything from `name`; None when it can."""
         if name in self.before(index) or name in REACHES:
             return None
         if name == self.names[index]:
@@ -320,18 +320,18 @@ class _Checker:
         return f"there is no phase {name!r}; {self.earlier(name, index)}"
 
     def before(self, index: int) -> tuple[str, ...]:
-        """The phases that may have run before the one at `index`."""
+        """Return the phases that may have run before the one at `index`."""
         return may_have_run(self.cascade.phases, index)
 
     def never_before(self, name: str) -> str:
-        """Why a phase that there is cannot have run."""
+        """Return why a phase that there is cannot have run."""
         where = self.line_of_phase(name)
         if self.is_graph:
             return f"no way leads here from phase {name!r}{where}"
         return f"phase {name!r} comes later{where}"
 
     def not_above(self, name: str) -> str | None:
-        """Why the cascade that runs this one has no such phase to take from."""
+        """Return why the cascade that runs this one has no such phase to take from."""
         phase = name.removeprefix(PARENT)
         if not phase:
             return f"{name!r} names no phase; write it as 'parent.PHASE'"
@@ -359,7 +359,7 @@ class _Checker:
             )
 
     def template(self, path: Path, template: str, index: int | None) -> Iterator[Mistake]:
-        """What is wrong with a template of the phase at `index` (None: of the cascade)."""
+        """Yield what is wrong with a template of the phase at `index` (None: of the cascade)."""
         try:
             used = find_names(template)
         except TemplateError as error:
@@ -401,7 +401,7 @@ class _Checker:
         return f"there is no phase {name!r}; {near}"
 
     def of_children(self, index: int) -> list[str]:
-        """What the sub-cascades that have run add to `outputs`."""
+        """Return what the sub-cascades that have run add to `outputs`."""
         run = {*self.before(index), *self.names[index : index + 1]}
         children = self.children.items()
         return [name for at, names in children if self.names[at] in run for name in names]
@@ -425,13 +425,13 @@ class _Checker:
 
 
 def unknown_names(path: Path, template: str) -> list[Used]:
-    """The names of a template that nothing at its place gives. Raises TemplateError."""
+    """Return the names of a template that nothing at its place gives. Raises TemplateError."""
     names = _names_at(path)
     return [each for each in find_names(template) if not each.of and each.name not in names]
 
 
 def _names_at(path: Path) -> tuple[str, ...]:
-    """The names that a template at this place may use, besides the outputs of phases."""
+    """Return the names that a template at this place may use, besides the outputs of phases."""
     match path:
         case ("phases", _, "callouts", _):
             return (*NAMES, *CALLOUT)

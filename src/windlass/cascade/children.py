@@ -93,14 +93,14 @@ class CascadeFamily:
     """The cascades that are tools of it or of one below, by their file; the top alone has them."""
 
     def parts(self) -> Iterator[tuple[Place, SubCascade, CascadeFamily]]:
-        """Each sub-cascade that could be read, with how it is named."""
+        """Yield each sub-cascade that could be read, with how it is named."""
         partial = self.loaded.partial
         for place, child in self.children.items():
             if partial is not None:
                 yield place, partial.cascade.phases[place[0]].sub_cascades[place[1]], child
 
     def changed(self, change: Callable[[Loaded, Registry], Loaded]) -> CascadeFamily:
-        """The same, with what each file holds changed."""
+        """Return the same, with what each file holds changed."""
         children = {place: child.changed(change) for place, child in self.children.items()}
         tools = {file: each.changed(change) for file, each in self.tool_cascades.items()}
         held = change(self.loaded, self.tools)
@@ -120,7 +120,7 @@ def read_family(
     registry_of: Callable[[FilePath], Registry],
     read: Callable[[FilePath, Folders], Loaded],
 ) -> CascadeFamily:
-    """The cascade and all that it names, read from their files; nothing is checked yet.
+    """Return the cascade and all that it names, read from their files; nothing is checked yet.
 
     `file` is the cascade's own (None: it has none); `registry_of` gives the tools of the cascade in
     a file, and `read` what the file holds, whose own files must lie in the folders it is given.
@@ -167,7 +167,7 @@ class _Reading:
     """Where one file names another, by their real paths: as a sub-cascade, or to be called."""
 
     def tool_cascades(self) -> dict[str, CascadeFamily]:
-        """The cascades that are tools of those read, and of these cascades in their turn."""
+        """Return the cascades that are tools of those read, and of these cascades in their turn."""
         while waiting := [file for file, family in self.of_tools.items() if family is None]:
             for file in waiting:
                 held = self.file(FilePath(file))
@@ -274,7 +274,7 @@ def _too_many(ref: str) -> str:
 
 
 def _not_to_run(file: FilePath, ref: str, chain: tuple[FilePath, ...], depth: int) -> str | None:
-    """Why the cascade in a file cannot run below those of `chain`; None where it can."""
+    """Return why the cascade in a file cannot run below those of `chain`; None where it can."""
     real = os.path.realpath(file)
     above = [os.path.realpath(each) for each in chain]
     if real in above:
@@ -299,7 +299,7 @@ def _without_end(name: str, files: Iterable[FilePath]) -> str:
 def check_family(
     family: CascadeFamily, servers: Collection[str] = (), parents: Collection[str] | None = None
 ) -> tuple[Mistake, ...]:
-    """All mistakes: those of the cascade from the top of its file, then those of each child.
+    """Return all mistakes: those of the cascade from the top of its file, then those of each child.
 
     `parents` are the phases that have run when it begins, of the cascade that runs it (None: no
     cascade is known to).
@@ -329,7 +329,7 @@ def check_family(
 
 
 def outside_root(family: CascadeFamily, root: FilePath) -> Iterator[Mistake]:
-    """The folders of injectors that lead out of the root."""
+    """Yield the folders of injectors that lead out of the root."""
     for partial in (each.loaded.partial for each in family.walk()):
         if partial is None:
             continue
@@ -360,7 +360,7 @@ def output_names(child: Cascade) -> dict[str, str | None]:
 
 
 def _ungiven(family: CascadeFamily) -> Iterator[Mistake]:
-    """What sub-cascades need that see nothing of the parent's input, and are not given."""
+    """Yield what sub-cascades need that see nothing of the parent's input, and are not given."""
     partial = family.loaded.partial
     if partial is None:
         return
@@ -376,7 +376,7 @@ def _ungiven(family: CascadeFamily) -> Iterator[Mistake]:
 
 
 def _not_to_judge(top: CascadeFamily) -> Iterator[Mistake]:
-    """What cascades need that are named as validators, and no validator is given."""
+    """Yield what cascades need that are named as validators, and no validator is given."""
     for family in top.walk():
         partial = family.loaded.partial
         named = () if partial is None else judges_at(partial.cascade)
@@ -403,7 +403,7 @@ def _where(use: Mistake) -> str:
 
 
 def family_needs(family: CascadeFamily) -> tuple[InputNeed, ...]:
-    """What a run cannot do without of its input, that of sub-cascades included.
+    """Return what a run cannot do without of its input, that of sub-cascades included.
 
     What a phase before may put into the state is no such need of a sub-cascade.
     """
@@ -419,13 +419,13 @@ def family_needs(family: CascadeFamily) -> tuple[InputNeed, ...]:
 
 
 def _from_above(sub: SubCascade, child: CascadeFamily) -> list[InputNeed]:
-    """What a sub-cascade needs of the input and the state of the cascade that runs it."""
+    """Return what a sub-cascade needs of the input and the state of the cascade that runs it."""
     needs = family_needs(child) if sub.context_in else ()
     return [need for need in needs if need.name not in sub.input_map]
 
 
 def _may_be_in_state(family: CascadeFamily, before: Place, name: str) -> bool:
-    """Whether the state may have a key of that name where a sub-cascade begins."""
+    """Return whether the state may have a key of that name where a sub-cascade begins."""
     partial = family.loaded.partial
     assert partial is not None
     phases = partial.cascade.phases
@@ -446,7 +446,7 @@ def _may_set(family: CascadeFamily, phase: Phase, name: str) -> bool:
 
 
 def _sets(family: CascadeFamily, name: str) -> bool:
-    """Whether a cascade, or one below, may set a key of its state."""
+    """Return whether a cascade, or one below, may set a key of its state."""
     partial = family.loaded.partial
     if partial is None or any(_may_set(family, each, name) for each in partial.cascade.phases):
         return True
@@ -454,7 +454,7 @@ def _sets(family: CascadeFamily, name: str) -> bool:
 
 
 def perhaps_unset(family: CascadeFamily) -> Iterator[Mistake]:
-    """A warning for each name of a sub-cascade's input that the state alone may give it."""
+    """Yield a warning for each name of a sub-cascade's input that the state alone may give it."""
     for each in family.walk():
         partial = each.loaded.partial
         own = {need.name for need in input_needs(each.loaded)}
@@ -472,7 +472,7 @@ def perhaps_unset(family: CascadeFamily) -> Iterator[Mistake]:
 
 
 def unused_inputs(family: CascadeFamily, given: Iterable[str]) -> list[str]:
-    """A warning for each name of the input that nothing of the cascade looks at."""
+    """Return a warning for each name of the input that nothing of the cascade looks at."""
     used: set[str] = set()
     for each in family.walk():
         cascade, partial = each.loaded.cascade, each.loaded.partial
@@ -494,14 +494,14 @@ def unused_inputs(family: CascadeFamily, given: Iterable[str]) -> list[str]:
 
 
 def _sees_input(phase: Phase) -> bool:
-    """Whether a phase is shown the whole input, or hands it to somebody's function."""
+    """Return whether a phase is shown the whole input, or hands it to somebody's function."""
     shown = phase.context is not None and phase.context.include_input
     judged = phase.rules.loop_until is not None or phase.wards is not None
     return shown or phase.context_strategy is not None or judged
 
 
 def sources_without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
-    """One mistake for each source that only a cascade which runs this one could give."""
+    """Return one mistake for each source that only a cascade which runs this one could give."""
     cascade, partial, mistakes = loaded.cascade, loaded.partial, list[Mistake]()
     assert partial is not None
     names = {phase.name for phase in cascade.phases}

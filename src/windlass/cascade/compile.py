@@ -43,7 +43,7 @@ def compile_rule(
     settings: Settings | None = None,
     ran: Sequence[str] | None = None,
 ) -> rules.Rule:
-    """What `phase`, which is one of the phases of `cascade`, says of its context.
+    """Return what `phase`, which is one of the phases of `cascade`, says of its context.
 
     `settings` are the user's: what they keep of every cascade, and what they switch off. `ran` are
     the phases that have run, in order, those of sub-cascades included (None: nobody knows yet; then
@@ -109,7 +109,7 @@ def _commit(cascade: Cascade, policy: Policy | None) -> str:
 
 
 def _pruned(budget: rules.Budget) -> int | None:
-    """The tokens above which the phase's oldest turns are left out; None: they never are."""
+    """Return the tokens above which the phase's oldest turns are left out; None: they never are."""
     return budget.limit if budget.on_exceed in {"prune", "summarise"} else None
 
 
@@ -217,7 +217,7 @@ def explain_defaults(
 def _options(
     cascade: Cascade, phase: Phase, rule: rules.Rule, settings: Settings | None
 ) -> Iterator[ExplainedOption]:
-    """The options of the phase's window, where it has one, else who switched it off."""
+    """Yield the options of the phase's window, where it has one, else who switched it off."""
     if rule.switched_off and settings is not None:
         origin = _off(settings, rule.switched_off)
         yield ExplainedOption("intra_context", value=False, origin=origin)
@@ -237,7 +237,7 @@ def _options(
 def _choosing(
     cascade: Cascade, phase: Phase, rule: rules.Rule, settings: Settings | None
 ) -> Iterator[ExplainedOption]:
-    """The options of a phase that chooses its context, or who switched that off."""
+    """Yield the options of a phase that chooses its context, or who switched that off."""
     if rule.choosing is not None:
         yield from explain_choosing(cascade, phase, rule.choosing, settings)
     elif rule.not_choosing and settings is not None:
@@ -301,14 +301,14 @@ def _plain(value: Any) -> Any:
 
 
 def phase_in_words(phase: Phase, rule: rules.Rule) -> str:
-    """What a phase sees, or which tool it runs, in sentences."""
+    """Return what a phase sees, or which tool it runs, in sentences."""
     if phase.tool is not None:
         return f"runs the tool {phase.tool}, and asks no model."
     return rule_in_words(rule)
 
 
 def rule_in_words(rule: rules.Rule) -> str:
-    """What a phase with this rule sees, in sentences."""
+    """Return what a phase with this rule sees, in sentences."""
     sources = [_source_in_words(source) for source in rule.sources]
     listed = "; ".join(sources)
     if rule.carried is not None:

@@ -142,7 +142,7 @@ AskedAfter: TypeAlias = Annotated[
 
 
 def asked_ways(name: str, points: DecisionPoints | None) -> tuple[str, ...]:
-    """The phases to which a decision after the phase of that name may lead by `routing`."""
+    """Return the phases to which a decision after the phase of that name may lead by `routing`."""
     if points is None:
         return ()
     leads = [each for each in points.routing.values() if each not in GOES_ON | ABORTS]

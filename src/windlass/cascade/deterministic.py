@@ -54,7 +54,7 @@ _SECONDS: Final = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def fallback_name(phase: str) -> str:
-    """What the phase is called whose body stands under `on_error` of a phase."""
+    """Return what the phase is called whose body stands under `on_error` of a phase."""
     return f"{phase}_fallback"
 
 
@@ -87,7 +87,7 @@ def bodies_in(data: Mapping[str, Any]) -> dict[tuple[str | int, ...], tuple[str 
 
 
 def as_tool(written: str) -> str:
-    """A tool as it is called: `python:pkg.mod.fn` is `pkg.mod:fn`.
+    """Return a tool as it is called: `python:pkg.mod.fn` is `pkg.mod:fn`.
 
     >>> as_tool("python:shop.orders.load"), as_tool("read_file")
     ('shop.orders:load', 'read_file')
@@ -106,7 +106,7 @@ def as_tool(written: str) -> str:
 
 
 def as_seconds(written: Any) -> Any:
-    """A span of time in seconds; what is no text stays as it is.
+    """Return a span of time in seconds; what is no text stays as it is.
 
     >>> as_seconds("30s"), as_seconds("5m"), as_seconds(2)
     (30.0, 300.0, 2.0)
@@ -147,7 +147,7 @@ class Retry(Model):
     """The wait before the second attempt, in seconds (or as `30s`)."""
 
     def wait_before(self, attempt: int) -> float:
-        """The seconds to wait before an attempt; attempts count from 1.
+        """Return the seconds to wait before an attempt; attempts count from 1.
 
         >>> [Retry(backoff="exponential").wait_before(attempt) for attempt in (2, 3, 4)]
         [1.0, 2.0, 4.0]

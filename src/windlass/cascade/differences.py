@@ -23,7 +23,7 @@ _ELSEWHERE: Final = "elsewhere it holds what the tools of the last turn gave, to
 
 
 def differences(loaded: Loaded) -> Iterator[Mistake]:
-    """What is different here, with the place that says it."""
+    """Yield what is different here, with the place that says it."""
     if (partial := loaded.partial) is None:
         return
     with_tools = {each.name for each in partial.cascade.phases if own_tackle(each)}
@@ -47,7 +47,7 @@ def differences(loaded: Loaded) -> Iterator[Mistake]:
 
 
 def _of_graphs(partial: PartialCascade) -> Iterator[Mistake]:
-    """What a cascade with `handoffs`, or one that is read leniently, may be written for."""
+    """Yield what a cascade with `handoffs`, or one that is read leniently, may be written for."""
     seeing: dict[int, str] = {}
     for index, phase in enumerate(partial.cascade.phases):
         base: Path = ("phases", index)

@@ -20,7 +20,7 @@ MOST_VISITS: Final = 25
 
 
 def ways_on(phase: Phase) -> tuple[str, ...]:
-    """What the phase says may come next, the default first; `end` may be among it."""
+    """Return what the phase says may come next, the default first; `end` may be among it."""
     on = targets_of(phase.handoffs)
     on += phase.routing.values()
     on += [phase.on_error] if isinstance(phase.on_error, str) else []
@@ -28,22 +28,22 @@ def ways_on(phase: Phase) -> tuple[str, ...]:
 
 
 def leads_from(phase: Phase) -> tuple[str, ...]:
-    """All that the phase says may come next: its handoffs, and where a person may lead."""
+    """Return all that the phase says may come next: its handoffs, and where a person may lead."""
     return tuple(dict.fromkeys((*ways_on(phase), *asked_ways(phase.name, phase.decision_points))))
 
 
 def is_graph(phases: Iterable[Phase]) -> bool:
-    """Whether a phase says where it goes on, so that the order of the file says nothing."""
+    """Return whether a phase says where it goes on, so that the order of the file says nothing."""
     return any(map(ways_on, phases))
 
 
 def may_jump(phases: Sequence[Phase]) -> bool:
-    """Whether phases may run in another order than that of the file."""
+    """Return whether phases may run in another order than that of the file."""
     return is_graph(phases) or any(asked_ways(each.name, each.decision_points) for each in phases)
 
 
 def ways(phases: Sequence[Phase]) -> dict[str, tuple[str, ...]]:
-    """The phases that may come next after each phase; none where the run ends there.
+    """Return the phases that may come next after each phase; none where the run ends there.
 
     >>> ways([Phase(name="a", instructions="A"), Phase(name="b", instructions="B")])
     {'a': ('b',), 'b': ()}
@@ -60,7 +60,7 @@ def ways(phases: Sequence[Phase]) -> dict[str, tuple[str, ...]]:
 
 
 def may_end(phase: Phase, phases: Sequence[Phase]) -> bool:
-    """Whether the run may be over with the phase."""
+    """Return whether the run may be over with the phase."""
     if not is_graph(phases):
         return phase.name == phases[-1].name
     on = ways_on(phase)
@@ -70,17 +70,17 @@ def may_end(phase: Phase, phases: Sequence[Phase]) -> bool:
 
 
 def ends(phase: Phase, phases: Sequence[Phase]) -> bool:
-    """Whether the run is over with the phase, whatever happens in it."""
+    """Return whether the run is over with the phase, whatever happens in it."""
     return not ways(phases).get(phase.name)
 
 
 def reachable(phases: Sequence[Phase]) -> frozenset[str]:
-    """The phases that may run: the first, and those to which a way leads from it."""
+    """Return the phases that may run: the first, and those to which a way leads from it."""
     return _from([phases[0].name], ways(phases))
 
 
 def may_have_run(phases: Sequence[Phase], index: int) -> tuple[str, ...]:
-    """The phases that may have run before the one at `index`, in the order of the file.
+    """Return the phases that may have run before the one at `index`, in the order of the file.
 
     It is among them where a way leads back to it. Of a phase that never runs all others are:
     nothing that it says of them is wrong. Behind the last index these are all that may run.
@@ -106,7 +106,7 @@ def most_visits(phases: Sequence[Phase], index: int) -> int:
 
 
 def certain(phases: Sequence[Phase]) -> frozenset[str]:
-    """The phases that run on every way to the end."""
+    """Return the phases that run on every way to the end."""
     leads = ways(phases)
     ending = {phase.name for phase in phases if may_end(phase, phases)}
     return frozenset(
@@ -126,7 +126,7 @@ def sure_after(phases: Sequence[Phase], name: str) -> tuple[Phase, ...]:
 
 
 def _from(names: Iterable[str], leads: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """These phases, and all to which a way leads from them."""
+    """Return these phases, and all to which a way leads from them."""
     found: dict[str, None] = dict.fromkeys(names)
     waiting = list(found)
     while waiting:
@@ -140,7 +140,7 @@ def _from(names: Iterable[str], leads: Mapping[str, Sequence[str]]) -> frozenset
 def _leads_to(
     name: str, first: str, leads: Mapping[str, Sequence[str]], ending: frozenset[str] | set[str]
 ) -> bool:
-    """Whether every way from the first phase leads to the one of that name."""
+    """Return whether every way from the first phase leads to the one of that name."""
     sure = {name}
     grows = True
     while grows:

@@ -40,10 +40,10 @@ Handoffs: TypeAlias = Annotated[
 
 
 def targets_of(handoffs: Sequence[Handoff]) -> list[str]:
-    """The phases that handoffs name, in their order."""
+    """Return the phases that handoffs name, in their order."""
     return [each.target for each in handoffs]
 
 
 def are_chosen(handoffs: Sequence[Handoff]) -> bool:
-    """Whether a model chooses among them: there are several, or one that is described."""
+    """Return whether a model chooses among them: there are several, or one that is described."""
     return len(handoffs) > 1 or any(each.description for each in handoffs)

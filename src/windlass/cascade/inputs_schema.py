@@ -57,7 +57,7 @@ class WrittenNumber(float):
 
 
 def in_our_words(value: Any) -> Any:
-    """A type by its name here, whatever another runner calls it."""
+    """Return a type by its name here, whatever another runner calls it."""
     return _OTHER_WORDS.get(value, value) if isinstance(value, str) else value
 
 
@@ -90,7 +90,7 @@ class InputField(Model):
 
 
 def fits(value: Any, kind: InputType) -> bool:
-    """Whether a JSON value is of a type; true and false are no numbers."""
+    """Return whether a JSON value is of a type; true and false are no numbers."""
     if isinstance(value, bool) and kind in ("integer", "number"):
         return False
     return isinstance(value, _KINDS[kind])
@@ -108,12 +108,12 @@ InputsSchema: TypeAlias = dict[
 
 
 def fields_of(schema: Mapping[str, InputField | None]) -> Mapping[str, InputField]:
-    """What an `inputs_schema` says of the input, by name."""
+    """Return what an `inputs_schema` says of the input, by name."""
     return {name: each or InputField() for name, each in schema.items()}
 
 
 def fill_input(schema: Mapping[str, InputField | None], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The input of a run: what is given, by its types, and the defaults of the rest.
+    """Return the input of a run: what is given, by its types, and the defaults of the rest.
 
     Raises UsageError for a value of another type.
     """
@@ -133,7 +133,7 @@ def fill_input(schema: Mapping[str, InputField | None], given: Mapping[str, Any]
 
 
 def read_as(value: Any, kind: InputType) -> Any:
-    """A value as one of a type where it can be: a text read as JSON, a number as text."""
+    """Return a value as one of a type where it can be: a text read as JSON, a number as text."""
     if kind == "string" and isinstance(value, WrittenNumber):
         return value.written
     if kind == "string" and isinstance(value, int | float):  # `-i year=2026` reads a number
@@ -147,7 +147,7 @@ def read_as(value: Any, kind: InputType) -> Any:
 
 
 def inputs_in_words(schema: Mapping[str, InputField | None]) -> Iterator[str]:
-    """A line for each declared name of the input: its type, its default, what it is."""
+    """Yield a line for each declared name of the input: its type, its default, what it is."""
     for name, field in fields_of(schema).items():
         kind = "" if field.type == "any" else field.type
         default = "" if field.default is None else f"default {_shown(field.default)}"

@@ -63,14 +63,14 @@ class ExplainedOption:
 
 
 def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
-    """One set of options out of many, the nearer over the further, key by key."""
+    """Return one set of options out of many, the nearer over the further, key by key."""
     return reduce(over, (layer.options for layer in layers), {})
 
 
 def explain_options(
     prefix: str, layers: Sequence[Layer], values: Mapping[str, Any]
 ) -> Iterator[ExplainedOption]:
-    """Each option with its value and the last layer that says it, blocks key by key."""
+    """Yield each option with its value and the last layer that says it, blocks key by key."""
     for name, value in values.items():
         by = [(layer.origin, layer.options[name]) for layer in layers if name in layer.options]
         if not isinstance(value, dict):
@@ -85,7 +85,7 @@ def explain_options(
 
 
 def _written(options: Any) -> dict[str, Any]:
-    """What was written of a block of options, and of the blocks in it, as plain data."""
+    """Return what was written of a block of options, and of the blocks in it, as plain data."""
     return options.model_dump(exclude_unset=True) if isinstance(options, Model) else {}
 
 
@@ -95,7 +95,7 @@ def _written(options: Any) -> dict[str, Any]:
 def window_policy(
     cascade: Cascade, phase: Phase, settings: Settings | None = None, limit: int | None = None
 ) -> tuple[Policy | None, str]:
-    """The policy of a phase, from what its cascade and itself say; None: everything is sent.
+    """Return the policy of a phase, from what its cascade and itself say; None: everything is sent.
 
     With it the user's setting that keeps the phase from what the cascade asks for ('': none does).
     `settings` are the user's; `limit` are the tokens above which its oldest turns are left out.
@@ -119,7 +119,7 @@ def window_policy(
 
 
 def _switched_off(settings: Settings | None, flag: str) -> str:
-    """The setting that keeps the feature of `flag` from everybody; empty where none does."""
+    """Return the setting that keeps the feature of `flag` from everybody; empty where none does."""
     if settings is None:
         return ""
     if settings.passthrough:
@@ -156,7 +156,7 @@ def _switch(value: Any) -> dict[str, Any]:
 
 
 def _chooses(cascade: Cascade, phase: Phase) -> bool:
-    """Whether a phase is to choose its context, because it or its cascade says so."""
+    """Return whether a phase is to choose its context, because it or its cascade says so."""
     if phase.context is not None:
         return phase.context.mode == "auto"
     if phase.inject_from is not None or phase.context_strategy is not None:
@@ -234,7 +234,7 @@ def _choosing_layer(
 def explain_choosing(
     cascade: Cascade, phase: Phase, choosing: Choosing, settings: Settings | None = None
 ) -> Iterator[ExplainedOption]:
-    """Each option of a phase that chooses, with its value and who chose it."""
+    """Yield each option of a phase that chooses, with its value and who chose it."""
     mode = "written" if phase.context is not None else "auto_context.inter_phase"
     yield ExplainedOption("context.mode", "auto", mode)
     own = {name: getattr(choosing, name) for name in ("share", "outline")}
@@ -248,7 +248,7 @@ def explain_choosing(
 
 
 def selector_of(choosing: Choosing | None, own: str) -> str | None:
-    """The model that a phase asks what to choose (None: nobody); `own` is the phase's."""
+    """Return the model that a phase asks what to choose (None: nobody); `own` is the phase's."""
     if choosing is None or choosing.no_model:
         return None
     if choosing.selection.strategy == "llm":
@@ -257,14 +257,14 @@ def selector_of(choosing: Choosing | None, own: str) -> str | None:
 
 
 def selector_models(cascade: Cascade, settings: Settings | None = None) -> list[str]:
-    """The models that are asked what to choose, and so see content of the session."""
+    """Return the models that are asked what to choose, and so see content of the session."""
     choices = (context_choice(cascade, phase, "priced", settings) for phase in cascade.phases)
     named = (selector_of(choosing, "") for choosing, _ in choices)
     return list(dict.fromkeys(name for name in named if name))
 
 
 def _inter_phase(cascade: Cascade) -> InterPhase | None:
-    """What a cascade says of choosing between phases; None: nothing, or that it does not."""
+    """Return what a cascade says of choosing between phases; None: nothing, or that it does not."""
     auto = cascade.auto_context
     inter = auto.inter_phase if isinstance(auto, AutoContext) else bool(auto)
     if isinstance(inter, bool):
@@ -285,7 +285,7 @@ class PhaseInjectors:
 
 
 def injectors_of(cascade: Cascade, phase: Phase) -> PhaseInjectors | None:
-    """The injectors of `phase`: its own keys over the cascade's; None: it has none."""
+    """Return the injectors of `phase`: its own keys over the cascade's; None: it has none."""
     switch = cascade.injectors if phase.injectors is None else phase.injectors
     if switch is None or switch is False:
         return None
@@ -328,7 +328,7 @@ def _injector_layers(cascade: Cascade, phase: Phase) -> list[Layer]:
 
 
 def explain_injectors(cascade: Cascade, phase: Phase) -> Iterator[ExplainedOption]:
-    """Each option of the phase's injectors with its value and who said it."""
+    """Yield each option of the phase's injectors with its value and who said it."""
     injectors = injectors_of(cascade, phase)
     if injectors is None:
         off = "written" if phase.injectors is False else "default"

@@ -13,7 +13,7 @@ from windlass.tools.registry import Registry
 
 
 def without_unknown_tools(loaded: Loaded, tools: Registry, servers: Collection[str] = ()) -> Loaded:
-    """What a text holds without the tools and validators that are not there, with warnings.
+    """Return what a text holds without the tools and validators that are not there, with warnings.
 
     A phase that runs such a tool stays, and fails when a run comes to it.
     """

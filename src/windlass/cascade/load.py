@@ -56,7 +56,7 @@ class PartialCascade:
     moved: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
 
     def in_file(self, path: Path) -> Path:
-        """The place in the file of what stands at `path` in the cascade."""
+        """Return the place in the file of what stands at `path` in the cascade."""
         for step in range(len(path), 0, -1):
             if (before := self.moved.get(path[:step])) is not None:
                 path = (*before, *path[step:])
@@ -70,7 +70,7 @@ class PartialCascade:
         return _mistake(self.reading, path, line, text)
 
     def in_template(self, path: Path, template: str, line: int, text: str) -> Mistake:
-        """What is said of a line of the template at `path`; lines count from 1."""
+        """Return what is said of a line of the template at `path`; lines count from 1."""
         in_file = self.in_file(path)
         if (file := self.reading.included.get(in_file)) is not None:
             return Mistake(file, line, f"{sentences.where(in_file, self.reading.data)}: {text}")
@@ -81,7 +81,7 @@ class PartialCascade:
         return self.mistake(path, text + within)
 
     def written(self, path: Path) -> Any:
-        """What the file says at `path`; None where it says nothing."""
+        """Return what the file says at `path`; None where it says nothing."""
         return value_at(self.reading.data, self.in_file(path))
 
 
@@ -112,7 +112,7 @@ class Loaded:
 
 
 def _mistake(reading: ParsedText, path: Path, line: int | None, text: str) -> Mistake:
-    """What is said of a place in the file, named in front."""
+    """Return what is said of a place in the file, named in front."""
     place = sentences.where(path, reading.data)
     return Mistake(reading.file, line, f"{place}: {text}" if place else text)
 
@@ -188,7 +188,7 @@ def parse(
 def from_python(
     cascade: Cascade | Mapping[str, Any], *, lenient: bool = False, folders: Folders = HERE
 ) -> Loaded:
-    """A cascade made in Python, or the data of one, as if loaded: places have no lines."""
+    """Return a cascade made in Python, or the data of one, as if loaded: places have no lines."""
     if isinstance(cascade, Cascade):
         data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
         reading = ParsedText(f"cascade {cascade.cascade_id!r}", data, folders=folders)
@@ -199,7 +199,7 @@ def from_python(
 
 
 def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
-    """What data that was read holds: a cascade, or what keeps it from being one."""
+    """Return what data that was read holds: a cascade, or what keeps it from being one."""
     if (other := not_a_cascade(reading.data)) is not None:
         return Loaded(reading, (Mistake(reading.file, reading.line(()), other),), None)
     data, warnings = without_foreign_keys(reading)
@@ -240,7 +240,7 @@ def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
 
 
 def _in_file(error: ErrorDetails, reading: ParsedText, then: str = "") -> Mistake:
-    """What pydantic found, in words and with its line; `then` is what became of it."""
+    """Return what pydantic found, in words and with its line; `then` is what became of it."""
     place = sentences.path_of(error, reading.data)
     words = sentences.sentence(error, reading.data, reading.texts.get(place))
     line, value = reading.line(place), error["input"]
@@ -251,7 +251,7 @@ def _in_file(error: ErrorDetails, reading: ParsedText, then: str = "") -> Mistak
 
 
 def _read_as_others(reading: ParsedText, refused: Iterable[Path]) -> Iterator[Mistake]:
-    """A mistake for each value that YAML made of another text than is meant.
+    """Yield a mistake for each value that YAML made of another text than is meant.
 
     Those that are refused already are told.
     """
@@ -271,7 +271,7 @@ def _read_as_others(reading: ParsedText, refused: Iterable[Path]) -> Iterator[Mi
 
 
 def sort_mistakes(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
-    """Each mistake once, from the top of the file to its end."""
+    """Return each mistake once, from the top of the file to its end."""
     return tuple(sorted(dict.fromkeys(mistakes), key=lambda mistake: mistake.line or 0))
 
 
@@ -330,7 +330,7 @@ def _validate(reading: ParsedText, data: Any) -> tuple[list[ErrorDetails], Parti
 
 
 def _held(data: Any) -> tuple[Cascade | None, list[ErrorDetails]]:
-    """The cascade that the data is, or what keeps it from being one."""
+    """Return the cascade that the data is, or what keeps it from being one."""
     try:
         return Cascade.model_validate(data), []
     except ValidationError as invalid:
@@ -338,7 +338,7 @@ def _held(data: Any) -> tuple[Cascade | None, list[ErrorDetails]]:
 
 
 def _original(path: Path, kept: Mapping[Path, list[int]]) -> Path:
-    """The place in the file of what stands at `path` in the partial."""
+    """Return the place in the file of what stands at `path` in the partial."""
     place: Path = ()
     for step in path:
         positions = kept.get(place)
@@ -383,7 +383,7 @@ class _Remaining:
         return True
 
     def _wrong(self, error: ErrorDetails) -> Path | None:
-        """The place of what is wrong; None where a name that is missing is made up."""
+        """Return the place of what is wrong; None where a name that is missing is made up."""
         path = sentences.path_of(error, self.data)
         if error["type"] != "missing":
             return path

@@ -72,7 +72,7 @@ list is both read and written; a bank that is not named is closed."""
 
 
 def with_kept_banks(data: Any) -> Any:
-    """The data of a cascade in which each bank that is only named is written out.
+    """Return the data of a cascade in which each bank that is only named is written out.
 
     It keeps every message, as it does in other runners, unless the cascade says in our own words
     how its memory is used: by `remember` or `search_memory` in a tackle, or by `injectors`.

@@ -379,7 +379,7 @@ class Phase(GenerationSettings, WithInjectors, WithTool):
 
 
 def _with_fallbacks(phases: Sequence[Phase]) -> tuple[Phase, ...]:
-    """The phases, and after them those whose bodies stand under an `on_error`.
+    """Return the phases, and after them those whose bodies stand under an `on_error`.
 
     Such a phase goes on where the one that failed goes on first, unless it says where.
     """
@@ -513,7 +513,7 @@ class Cascade(GenerationSettings, WithInjectors):
         return self._origin.where(place) or f"cascade {self.cascade_id!r}, {place}"
 
     def mistake_at(self, place: str, text: str) -> Mistake:
-        """What is wrong at `place`, as `where` takes it."""
+        """Return what is wrong at `place`, as `where` takes it."""
         file, lines = self._origin.file or f"cascade {self.cascade_id!r}", self._origin.lines
         above = place
         while above and above not in lines:  # a short form stands where its holder does
@@ -521,7 +521,7 @@ class Cascade(GenerationSettings, WithInjectors):
         return Mistake(file, lines.get(above), f"{place}: {text}" if place else text)
 
     def settings_for(self, phase: Phase) -> GenerationSettings:
-        """The generation settings of `phase`: its own, else the cascade's.
+        """Return the generation settings of `phase`: its own, else the cascade's.
 
         A cascade's `tool_choice` that `phase` cannot follow (it has no such tool, or
         none at all) does not apply to it; `check` has seen that some phase can.
@@ -537,7 +537,7 @@ class Cascade(GenerationSettings, WithInjectors):
 
 
 def can_choose(phase: Phase, choice: str | None) -> bool:
-    """Whether `phase` has what a `tool_choice` of `choice` needs."""
+    """Return whether `phase` has what a `tool_choice` of `choice` needs."""
     if choice in {None, "auto", "none"}:
         return True
     if choice in ("required", ROUTE_TO) and are_chosen(phase.handoffs):
@@ -549,12 +549,12 @@ def can_choose(phase: Phase, choice: str | None) -> bool:
 
 
 def own_tackle(phase: Phase) -> Sequence[str] | Literal["manifest"]:
-    """The phase's tackle without `route_to`, which its handoffs make."""
+    """Return the phase's tackle without `route_to`, which its handoffs make."""
     if phase.tackle == "manifest" or not phase.handoffs:
         return phase.tackle
     return tuple(name for name in phase.tackle if name != ROUTE_TO)
 
 
 def tool_names(tackle: Sequence[str]) -> list[str]:
-    """What the tools are called: `module:function` goes by the function's name."""
+    """Return what the tools are called: `module:function` goes by the function's name."""
     return [tool.rpartition(":")[2].rpartition(".")[2] if ":" in tool else tool for tool in tackle]

@@ -28,7 +28,7 @@ def model_names(cascade: Cascade, settings: Settings) -> list[str]:
 
 
 def with_model_names(cascade: Cascade, settings: Settings) -> Cascade:
-    """The cascade with the names by which its models are asked.
+    """Return the cascade with the names by which its models are asked.
 
     Each goes through the provider that `models.through` names, and in the place of those of
     soundings stands the model that a flag names. Judges keep the model that they name.
@@ -49,7 +49,7 @@ def with_model_names(cascade: Cascade, settings: Settings) -> Cascade:
 def wrong_model_names(
     cascade: Cascade, settings: Settings, problem_of: Callable[[str], str | None]
 ) -> Iterator[Mistake]:
-    """A mistake for each model that cannot be asked, where the cascade names it first.
+    """Yield a mistake for each model that cannot be asked, where the cascade names it first.
 
     `problem_of` says why a model cannot be.
     """
@@ -60,7 +60,7 @@ def wrong_model_names(
 
 
 def _places(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Each name of a model in a part of a cascade, with its place."""
+    """Yield each name of a model in a part of a cascade, with its place."""
     held: Any = enumerate(value) if isinstance(value, tuple) else ()
     if isinstance(value, Mapping):
         held = value.items()

@@ -29,7 +29,7 @@ class Need(NamedTuple):
 
 
 def needs_of(template: str, of: str = "input") -> tuple[Need, ...]:
-    """The names of the input without which the template fails, in the order of their lines.
+    """Return the names of the input without which the template fails, in the order of their lines.
 
     `of` is what the template calls the input. Raises TemplateError where it cannot be read.
     """
@@ -43,7 +43,7 @@ def needs_of(template: str, of: str = "input") -> tuple[Need, ...]:
 
 
 def names_of(template: str) -> set[str] | None:
-    """The names of the input that a template may look at (None: perhaps all of them).
+    """Return the names of the input that a template may look at (None: perhaps all of them).
 
     Raises TemplateError where it cannot be read.
     """
@@ -67,7 +67,7 @@ class InputNeed:
 def input_needs(
     loaded: Loaded, own: Mapping[int, Collection[str]] = MappingProxyType({})
 ) -> tuple[InputNeed, ...]:
-    """What a checked cascade needs of its input, each name once, in the order of use.
+    """Return what a checked cascade needs of its input, each name once, in the order of use.
 
     `own` are names that a phase's input has without being given them, by the phase's number.
     """
@@ -93,7 +93,7 @@ def input_needs(
 
 
 def _described(name: str, field: InputField | None) -> str:
-    """A name of the input with what is said of it."""
+    """Return a name of the input with what is said of it."""
     return f"{name!r} ({field.description})" if field and field.description else repr(name)
 
 
@@ -119,7 +119,7 @@ def undeclared_inputs(loaded: Loaded) -> Iterator[Mistake]:
 
 
 def not_given(needs: Iterable[InputNeed], given: Collection[str]) -> list[Mistake]:
-    """One mistake for each need that the names of the input do not meet."""
+    """Return one mistake for each need that the names of the input do not meet."""
     mistakes = []
     for need in needs:
         if need.name not in given:
@@ -132,12 +132,12 @@ def not_given(needs: Iterable[InputNeed], given: Collection[str]) -> list[Mistak
 
 
 def flags(needs: Iterable[InputNeed]) -> str:
-    """The needs as flags of the command line: `-i file=... -i region=...`."""
+    """Return the needs as flags of the command line: `-i file=... -i region=...`."""
     return " ".join(f"-i {need.name}=..." for need in needs)
 
 
 def _always_rendered(partial: PartialCascade) -> Iterator[Template]:
-    """Each template that is rendered in every run that gets that far."""
+    """Yield each template that is rendered in every run that gets that far."""
     phases = partial.cascade.phases
     names, sure = [phase.name for phase in phases], certain(phases)
     for each in templates_of(partial):

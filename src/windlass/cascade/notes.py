@@ -33,7 +33,7 @@ class _Note(NamedTuple):
 
 
 def notes(loaded: Loaded) -> tuple[Mistake, ...]:
-    """A warning for each key that may be meant in another sense, or has no effect."""
+    """Return a warning for each key that may be meant in another sense, or has no effect."""
     if (partial := loaded.partial) is None:
         return ()
     told = [*_of_cascade(partial)]
@@ -78,7 +78,7 @@ def _of_cascade(partial: PartialCascade) -> Iterator[_Note]:
 
 
 def _of_bank(partial: PartialCascade, path: Path) -> Iterator[_Note]:
-    """A bank that is only named, and into which our own tools and injectors only look."""
+    """Yield a bank that is only named, and into which our own tools and injectors only look."""
     bank, phases = partial.written(path), partial.cascade.phases
     tackles = [tool_names(each.tackle) for each in phases if each.tackle != "manifest"]
     is_read = partial.cascade.injectors or any(each.injectors for each in phases)
@@ -142,7 +142,7 @@ def _of_people(asked: Mapping[str, Any], points: Mapping[str, Any]) -> Iterator[
 
 
 def _of_rules(partial: PartialCascade, phase: Phase) -> Iterator[_Note]:
-    """The texts of a phase's rules that no run ever says."""
+    """Yield the texts of a phase's rules that no run ever says."""
     rules, never = phase.rules, "is never said: "
     judged = rules.loop_until is not None or partial.cascade.settings_for(phase).output_schema
     retries = any(ward.mode == "retry" and place == "post" for place, _, ward in wards_of(phase))

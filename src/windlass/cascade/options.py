@@ -133,7 +133,7 @@ def _switchable(part: Any) -> Any:
 
 
 def _type_of(option: Option) -> Any:
-    """What pydantic holds the value of an option against."""
+    """Return what pydantic holds the value of an option against."""
     if option.is_block:
         return _switchable(BLOCK_PARTS[option.kind]) | None
     kind: Any = option.kind
@@ -148,7 +148,7 @@ def _type_of(option: Option) -> Any:
 
 
 def _or_off(value: Any) -> Any:
-    """A value, or null or false, which switch its option off."""
+    """Return a value, or null or false, which switch its option off."""
     written = value | Literal[False] | None
     return Annotated[value | None, BeforeValidator(_off, json_schema_input_type=written)]
 
@@ -158,7 +158,7 @@ def _off(value: Any) -> Any:
 
 
 def _options_part(name: str, options: type, doc: str) -> Any:
-    """The part of a cascade that has the options of a dataclass."""
+    """Return the part of a cascade that has the options of a dataclass."""
     declared: dict[str, Any] = {}
     for key, option in options_of(options).items():
         described = partial(_describe, options=options, name=key)
@@ -175,7 +175,7 @@ def _describe(schema: dict[str, Any], *, options: type, name: str) -> None:
 
 
 def first_paragraph(prose: str) -> str:
-    """The first paragraph of a text, in one line."""
+    """Return the first paragraph of a text, in one line."""
     return " ".join(prose.split("\n\n", maxsplit=1)[0].split())
 
 

@@ -59,7 +59,7 @@ _CHECKPOINT: Final = (
 
 
 def foreign_tool(name: str) -> str | None:
-    """What is said of a tool that another product has; None: none is known to have it."""
+    """Return what is said of a tool that another product has; None: none is known to have it."""
     if name.startswith("shell:"):
         near = ""
     elif name in _TOOLS:
@@ -71,7 +71,7 @@ def foreign_tool(name: str) -> str | None:
 
 
 def foreign_name(name: str) -> str | None:
-    """What is said of a template's name that another product fills in."""
+    """Return what is said of a template's name that another product fills in."""
     return _CHECKPOINT if name == "checkpoint_id" else None
 
 
@@ -122,7 +122,7 @@ def not_a_cascade(data: Any) -> str | None:
 
 
 def _has(data: Any, keys: Sequence[str]) -> bool:
-    """Whether these keys lead to something in the data."""
+    """Return whether these keys lead to something in the data."""
     if not keys:
         return True
     if keys[0] != "*":
@@ -132,7 +132,7 @@ def _has(data: Any, keys: Sequence[str]) -> bool:
 
 
 def without_foreign_keys(reading: ParsedText) -> tuple[Any, list[Mistake]]:
-    """The data of a cascade without the keys that only other products act on, or nobody.
+    """Return the data of a cascade without the keys that only other products act on, or nobody.
 
     With it a warning for each such key, once, at its first place.
     """
@@ -160,7 +160,7 @@ _COUNTS: Final = ("max_turns", "max_attempts")
 
 
 def lenient_values(data: Any) -> tuple[Any, list[tuple[Path, str]]]:
-    """The data with what other runners allow of values that are none here; what was changed.
+    """Return the data with what other runners allow of values that are none here; what was changed.
 
     A number of turns or attempts that is a template has what the template gives without an input,
     and soundings that nobody picks from are picked from by what was asked.
@@ -194,7 +194,7 @@ def lenient_values(data: Any) -> tuple[Any, list[tuple[Path, str]]]:
 
 
 def _without_input(template: str) -> int | None:
-    """The number above 0 that a template gives where no input, state or output is there."""
+    """Return the number above 0 that a template gives where no input, state or output is there."""
     try:
         text = render(template, input={}, state={}, outputs={}, where="", is_lenient=True)
         return max(1, int(float(text)))

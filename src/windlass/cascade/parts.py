@@ -10,7 +10,7 @@ from windlass.declared import Model
 
 
 def with_value(part: Any, path: Path, value: Any) -> Any:
-    """A part of a cascade with another value at `path` in it."""
+    """Return a part of a cascade with another value at `path` in it."""
     if not path:
         return value
     step, below = path[0], path[1:]
@@ -22,7 +22,7 @@ def with_value(part: Any, path: Path, value: Any) -> Any:
 
 
 def without(part: Any, path: Path) -> Any:
-    """A part of a cascade without what stands at `path` in it."""
+    """Return a part of a cascade without what stands at `path` in it."""
     *above, step = path
     holder: Any = part
     for each in above:

@@ -38,7 +38,7 @@ class NamedPolicy(NamedTuple):
     auto_context: Mapping[str, Any] | bool
 
     def over(self, ready: ReadyCascade) -> ReadyCascade:
-        """The cascade under this policy, and its sub-cascades likewise.
+        """Return the cascade under this policy, and its sub-cascades likewise.
 
         What phases say of their own windows goes before it; under `full` they have none.
         """
@@ -64,7 +64,7 @@ _PHASE: Final = {"name": "phase", "instructions": "-"}
 
 
 def policy_of(name: str | Path, auto_context: object = None) -> NamedPolicy:
-    """The policy of that name, or the one that `auto_context` describes.
+    """Return the policy of that name, or the one that `auto_context` describes.
 
     A name is a profile's; `everything` (or `full`); `mask:TURNS`, which hides older results at
     once; a profile and options, `lean,window=3`; or that of a JSON or YAML file, of a cascade or of
@@ -106,7 +106,7 @@ def policy_of(name: str | Path, auto_context: object = None) -> NamedPolicy:
 
 
 def _of_windows(named: str, options: Mapping[str, Any], **more: Any) -> Mapping[str, Any] | bool:
-    """An `auto_context` whose windows have these options."""
+    """Return an `auto_context` whose windows have these options."""
     auto = {**more, **({"intra_phase": options} if options else {})}
     return _checked(ParsedText(f"policy {named!r}", None), auto)
 
@@ -131,7 +131,7 @@ def _options(written: str, named: str) -> dict[str, Any]:
 
 
 def _split(written: str) -> list[str]:
-    """The items between the commas that stand in no brackets."""
+    """Return the items between the commas that stand in no brackets."""
     items, depth = [""], 0
     for char in written:
         depth += (char in "{[") - (char in "}]")
@@ -143,7 +143,7 @@ def _split(written: str) -> list[str]:
 
 
 def _in_file(path: Path) -> Mapping[str, Any] | bool:
-    """What a file says: its `auto_context`, or the whole of it."""
+    """Return what a file says: its `auto_context`, or the whole of it."""
     if not path.is_file():
         reason = "there is no such file" if not path.exists() else "it is not a file"
         known = ", ".join(_KNOWN)
@@ -156,7 +156,7 @@ def _in_file(path: Path) -> Mapping[str, Any] | bool:
 
 
 def _checked(reading: ParsedText, auto_context: object) -> Mapping[str, Any] | bool:
-    """The value, where `auto_context` may be that; mistakes have the lines of its file."""
+    """Return the value, where `auto_context` may be that; mistakes have the lines of its file."""
     data = {"cascade_id": "policy", "phases": [_PHASE], "auto_context": auto_context}
     loaded: Loaded = validate(ParsedText(reading.file, data, reading.lines))
     if loaded.mistakes:

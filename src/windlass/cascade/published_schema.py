@@ -12,7 +12,7 @@ ID: Final = "urn:windlass:cascade:1"
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a cascade file, as plain data.
+    """Return the JSON Schema (draft 2020-12) of a cascade file, as plain data.
 
     It is as strict as the models on keys, types and ranges. What one part of a file
     says of another (phases that exist, templates, tools) only `windlass check` knows.

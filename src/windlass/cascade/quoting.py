@@ -28,7 +28,7 @@ _LEADING_ZERO: Final = re.compile(r"[-+]?0[\d_]+(?:\.[\d_]*)?")
 
 
 def is_misread(written: str) -> bool:
-    """Whether YAML makes a number of what nobody means as that number: `12:30`, `00501`.
+    """Return whether YAML makes a number of what nobody means as that number: `12:30`, `00501`.
 
     >>> is_misread("12:30"), is_misread("00501"), is_misread("12"), is_misread("0.5")
     (True, True, False, False)
@@ -67,14 +67,14 @@ def in_quotes(text: str, *lines: int) -> str:
 
 
 def quoted_line(text: str, line: int) -> str:
-    """A line (from 1) of a YAML text with its value in quotes; empty where it has none."""
+    """Return a line (from 1) of a YAML text with its value in quotes; empty where it has none."""
     rows = text.split("\n")
     row = rows[line - 1] if 0 < line <= len(rows) else ""
     return _shown(next(_rewritten(row), ""))
 
 
 def _rewritten(line: str) -> Iterator[str]:
-    """The line with one of its values in quotes, in each way that may be meant."""
+    """Yield the line with one of its values in quotes, in each way that may be meant."""
     spans = [found.span(2) for form in (_ENTRY, _ITEM) if (found := form.fullmatch(line))]
     whole = [(start, end) for start, end in spans if not _OBJECT.match(line, start)]
     inside = [each.span() for each in _TEMPLATE.finditer(line)]
@@ -87,7 +87,7 @@ def _rewritten(line: str) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """The text in quotes; quotes that it is in, and that do not hold it, are taken away."""
+    """Return the text in quotes; quotes that it is in, and that do not hold it, are taken away."""
     first = text[0]
     if first in "'\"" and (text.endswith(first) or text.count(first) == 1):
         text = text[1:].removesuffix(first)
@@ -113,7 +113,7 @@ def _shown(line: str) -> str:
 
 
 def _is_mended(text: str, fault: int, changed: int) -> bool:
-    """Whether a YAML text can be read at the line of the fault, and at the changed one.
+    """Return whether a YAML text can be read at the line of the fault, and at the changed one.
 
     What is wrong further below is told when this is mended.
     """
@@ -130,7 +130,7 @@ def _is_mended(text: str, fault: int, changed: int) -> bool:
 
 
 def _keys_that_are_none(node: Any) -> Iterator[int]:
-    """The lines of keys that are no texts."""
+    """Yield the lines of keys that are no texts."""
     waiting, seen = [node], set[int]()
     while waiting:
         each = waiting.pop()

@@ -41,7 +41,7 @@ def path_text(path: Path) -> str:
 
 
 def value_at(data: Any, path: Path) -> Any:
-    """The value at `path`; None where there is none."""
+    """Return the value at `path`; None where there is none."""
     for step in path:
         try:
             data = data[step]
@@ -93,7 +93,7 @@ class ParsedText:
         self.lines[path] = line
 
     def line(self, path: Path) -> int | None:
-        """The line of the key or item at `path`, else of what it stands in."""
+        """Return the line of the key or item at `path`, else of what it stands in."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path)
@@ -104,7 +104,7 @@ class ParsedText:
 
 
 def read_json(text: str, file: str) -> ParsedText:
-    """The values of a JSON text."""
+    """Return the values of a JSON text."""
     reading = ParsedText(file)
     try:
         reading.data = json.loads(text)
@@ -194,7 +194,7 @@ def _note_places(text: str, reading: ParsedText) -> None:
 
 
 def _is_number(value: float) -> bool:
-    """Whether a number is one of JSON's; whole ones have no limit."""
+    """Return whether a number is one of JSON's; whole ones have no limit."""
     return isinstance(value, int) or math.isfinite(value)
 
 
@@ -203,7 +203,7 @@ def _place(steps: list[str | int | None]) -> Path:
 
 
 def read_yaml(text: str, file: str) -> ParsedText:
-    """The values of a YAML text: plain ones only, aliases and merge keys written out."""
+    """Return the values of a YAML text: plain ones only, aliases and merge keys written out."""
     import yaml
 
     reading = ParsedText(file, yaml=text)

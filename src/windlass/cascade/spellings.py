@@ -15,7 +15,7 @@ from windlass.cascade.token_budget import with_token_budget
 
 
 def in_long_form(data: Any) -> Any:
-    """The data of a cascade with its older spellings written out."""
+    """Return the data of a cascade with its older spellings written out."""
     if not isinstance(data, Mapping) or not isinstance(data.get("phases"), list | tuple):
         return data
     for write_out in (with_kept_banks, with_token_budget, _with_sources):

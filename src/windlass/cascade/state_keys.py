@@ -22,7 +22,7 @@ _ASKS: Final = frozenset({"ask_human", "ask_human_custom", "request_decision"})
 
 
 def sure_keys(cascade: Cascade, phase: Phase) -> frozenset[str]:
-    """The keys that a phase sets whenever it ends well."""
+    """Return the keys that a phase sets whenever it ends well."""
     keys = set[str]()
     if phase.output_extraction is not None and phase.output_extraction.required:
         keys.add(phase.output_extraction.store_as)
@@ -36,7 +36,7 @@ def sure_keys(cascade: Cascade, phase: Phase) -> frozenset[str]:
 
 
 def keys_set(cascade: Cascade, phase: Phase, tools: Registry) -> frozenset[str] | None:
-    """The keys that a phase may set itself (None: perhaps any)."""
+    """Return the keys that a phase may set itself (None: perhaps any)."""
     keys = {*sure_keys(cascade, phase)}
     if phase.output_extraction is not None:
         keys.add(phase.output_extraction.store_as)

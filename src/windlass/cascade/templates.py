@@ -22,7 +22,7 @@ class Template(NamedTuple):
 
 
 def templates_of(partial: PartialCascade) -> Iterator[Template]:
-    """Each template of a cascade, in the order in which a run comes to them."""
+    """Yield each template of a cascade, in the order in which a run comes to them."""
     cascade = partial.cascade
     if cascade.system is not None:
         yield Template(("system",), cascade.system, None)
@@ -44,7 +44,7 @@ def templates_of(partial: PartialCascade) -> Iterator[Template]:
 
 
 def _of_phase(phase: Phase) -> dict[Path, str | None]:
-    """What of a phase is a template, by its place there (None: it says nothing there)."""
+    """Return what of a phase is a template, by its place there (None: it says nothing there)."""
     found: dict[Path, str | None] = {
         (*place, "condition"): source.condition for place, source in phase.sources.items()
     }
@@ -59,7 +59,7 @@ def _of_phase(phase: Phase) -> dict[Path, str | None]:
 
 
 def _texts(place: Path, value: Any) -> Iterator[tuple[Path, str]]:
-    """Each text in a value that holds others, with its place."""
+    """Yield each text in a value that holds others, with its place."""
     match value:
         case str():
             yield place, value

@@ -77,12 +77,12 @@ _ACT_ON_THE_RUN: Final = frozenset(
 
 
 def may_be_kept(tool: Tool) -> bool:
-    """Whether two calls of a tool with the same arguments have the same result."""
+    """Return whether two calls of a tool with the same arguments have the same result."""
     name = tool.spec.name
     return tool.effects == "none" and not tool.writes and name not in _ACT_ON_THE_RUN
 
 
 def cached_tool(caching: ToolCaching, name: str) -> CachedTool | None:
-    """How the results of a tool are used again; None: they are not."""
+    """Return how the results of a tool are used again; None: they are not."""
     held = caching.tools.get(name)
     return held if caching.enabled and held is not None and held.enabled else None

@@ -28,7 +28,7 @@ TIMEOUT_S: Final = 3_600.0
 
 
 def is_path(item: str) -> bool:
-    """Whether an entry of `tools` is a file or a folder, and no module.
+    """Return whether an entry of `tools` is a file or a folder, and no module.
 
     >>> is_path("./checks"), is_path("checks/tone.yaml"), is_path("my_tools"), is_path("a.b:c")
     (True, True, False, False)
@@ -130,7 +130,7 @@ _TEXTS: Final = frozenset({"content", "output"})
 
 
 def _looked_at(cascade: Cascade) -> set[str]:
-    """The names of the input that its phases ask for."""
+    """Return the names of the input that its phases ask for."""
     templates = [each.instructions for each in cascade.phases if each.instructions is not None]
     names = set[str]()
     for template in templates:
@@ -147,7 +147,7 @@ async def _run_cascade(context: ToolContext, **arguments: Any) -> str:
 
 
 def named_cascades(registry: Registry, names: Iterable[str]) -> Iterator[Path]:
-    """The files of those among the tools of these names that are cascades."""
+    """Yield the files of those among the tools of these names that are cascades."""
     for name in names:
         if name in registry.names() and (file := registry.get(name).cascade):
             yield Path(file)

@@ -16,19 +16,19 @@ RUN_SQL: Final = "run_sql"
 
 
 def all_soundings(cascade: Cascade) -> dict[tuple[str | int, ...], Soundings]:
-    """The soundings that a cascade declares, by their place."""
+    """Return the soundings that a cascade declares, by their place."""
     found = {("phases", at, "soundings"): each.soundings for at, each in enumerate(cascade.phases)}
     whole: dict[tuple[str | int, ...], Soundings | None] = {("soundings",): cascade.soundings}
     return {at: each for at, each in (whole | found).items() if each is not None}
 
 
 def asking_phases(cascade: Cascade) -> list[Phase]:
-    """The phases that ask a model."""
+    """Return the phases that ask a model."""
     return [phase for phase in cascade.phases if phase.tool is None]
 
 
 def tools_of(phase: Phase) -> tuple[str, ...]:
-    """The tools that a phase names: those that its model may call, or the one that it runs.
+    """Return the tools that a phase names: those that its model may call, or the one that it runs.
 
     With a manifest they are not known before.
     """
@@ -38,17 +38,17 @@ def tools_of(phase: Phase) -> tuple[str, ...]:
 
 
 def chooses_tools(phase: Phase) -> bool:
-    """Whether a model chooses the phase's tools when it begins."""
+    """Return whether a model chooses the phase's tools when it begins."""
     return phase.tool is None and phase.tackle == "manifest"
 
 
 def judges_of(cascade: Cascade) -> list[str]:
-    """The tools and functions that judge outputs."""
+    """Return the tools and functions that judge outputs."""
     return [name for _, name in judges_at(cascade)]
 
 
 def judges_at(cascade: Cascade) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The tools and functions that judge outputs, each with the place that names it."""
+    """Yield the tools and functions that judge outputs, each with the place that names it."""
     for place, soundings in all_soundings(cascade).items():
         for key, name in soundings.judges.items():
             yield (*place, *key.split(".")), name
@@ -60,7 +60,7 @@ def judges_at(cascade: Cascade) -> Iterator[tuple[tuple[str | int, ...], str]]:
 
 
 def wards_of(phase: Phase) -> list[tuple[Place, int, Ward]]:
-    """The wards of a phase, each with its place and its position there."""
+    """Return the wards of a phase, each with its place and its position there."""
     if phase.wards is None:
         return []
     return [(place, at, ward) for place in PLACES for at, ward in enumerate(phase.wards.at(place))]
@@ -88,7 +88,7 @@ def place_of_tool(cascade: Cascade, name: str) -> tuple[str | int, ...]:
 
 
 def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str]:
-    """The MCP servers that some phase needs: named in a tackle or as its validator.
+    """Return the MCP servers that some phase needs: named in a tackle or as its validator.
 
     A manifest may choose any tool, so it needs all that the cascade declares; of those that
     are declared `elsewhere`, in the settings, only those that are named are needed.
@@ -102,7 +102,7 @@ def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str
 
 
 def has_tool(cascade: Cascade, name: str) -> bool:
-    """Whether some phase may call the tool `name`, or has it as its validator.
+    """Return whether some phase may call the tool `name`, or has it as its validator.
 
     A manifest may choose any tool.
     """
@@ -114,7 +114,7 @@ def has_tool(cascade: Cascade, name: str) -> bool:
 
 
 def memory_of(cascade: Cascade, phase: Phase) -> MemoryBanks | None:
-    """The banks of `phase`: its own, else the cascade's; None: it has none."""
+    """Return the banks of `phase`: its own, else the cascade's; None: it has none."""
     banks = cascade.memory if phase.memory is None else phase.memory
     return None if banks is None else as_banks(banks)
 
@@ -129,7 +129,7 @@ def missing_bank(memory: MemoryBanks | None, tool: str) -> str | None:
 
 
 def banks_as_tools(cascade: Cascade) -> list[str]:
-    """The banks that a tackle lists by their own names."""
+    """Return the banks that a tackle lists by their own names."""
     names: dict[str, None] = {}
     for phase in cascade.phases:
         banks = None if phase.tackle == "manifest" else memory_of(cascade, phase)

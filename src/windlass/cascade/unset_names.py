@@ -39,7 +39,7 @@ class _Use(NamedTuple):
 def unset_names(
     family: CascadeFamily, inherited: frozenset[str] = frozenset()
 ) -> Iterator[Mistake]:
-    """A warning for each such place of a cascade and those below it.
+    """Yield a warning for each such place of a cascade and those below it.
 
     `inherited` are keys of the state that are there when it begins.
     """
@@ -85,7 +85,7 @@ def _of_cascade(
 
 
 def _state_before(cascade: Cascade, index: int | None) -> set[str]:
-    """The keys that the state certainly has when the phase at `index` begins."""
+    """Return the keys that the state certainly has when the phase at `index` begins."""
     if index is None:
         return set()
     before = {*may_have_run(cascade.phases, index)} & certain(cascade.phases)
@@ -95,7 +95,7 @@ def _state_before(cascade: Cascade, index: int | None) -> set[str]:
 
 
 def _uses(template: str) -> list[_Use]:
-    """What a template cannot do without, each name once."""
+    """Return what a template cannot do without, each name once."""
     try:
         found = lookups(template)
     except TemplateError:  # a mistake of its own

@@ -69,7 +69,7 @@ SHIPPED: Final = tuple(sorted((*JUDGES, *CHECKS)))
 def find_validator(
     own: Mapping[str, InlineValidator], tools: Registry, name: str
 ) -> InlineValidator | Tool:
-    """The validator of that name; `own` are those of the cascade. Raises UsageError."""
+    """Return the validator of that name; `own` are those of the cascade. Raises UsageError."""
     if (asking := asking_validator(own, tools, name)) is not None:
         return asking
     if ":" in name or name in tools.names():
@@ -82,12 +82,12 @@ def find_validator(
 def asking_validator(
     own: Mapping[str, InlineValidator], tools: Registry, name: str
 ) -> InlineValidator | None:
-    """The validator of that name where it asks a model; no module is loaded to know it."""
+    """Return the validator of that name where it asks a model; no module is loaded to know it."""
     return own.get(name) or (None if name in tools.names() else JUDGES.get(name))
 
 
 def arguments_of(tool: Tool, given: Mapping[str, Any], judged: str = "output") -> dict[str, Any]:
-    """The arguments of a function that judges: those `given` that it names.
+    """Return the arguments of a function that judges: those `given` that it names.
 
     One with one parameter of another name receives in it what is `judged`. Raises UsageError for
     one that takes nothing that is judged, or needs something else.
@@ -109,5 +109,5 @@ def arguments_of(tool: Tool, given: Mapping[str, Any], judged: str = "output") -
 
 
 def near_validators(own: Mapping[str, InlineValidator], tools: Registry, name: str) -> str:
-    """What may be meant by a name that is no validator's."""
+    """Return what may be meant by a name that is no validator's."""
     return did_you_mean(name, sorted({*own, *tools.names(), *SHIPPED}))

@@ -49,5 +49,5 @@ class Wards(Model):
     """Asked about the text of each reply."""
 
     def at(self, place: Place) -> tuple[Ward, ...]:
-        """The wards of one place, in the order in which they are asked."""
+        """Return the wards of one place, in the order in which they are asked."""
         return tuple({"pre": self.pre, "post": self.post, "turn": self.turn}[place])

@@ -43,7 +43,7 @@ class Warned:
 def prompt_warnings(
     cascade: Cascade, tools: Registry, counter_of: Callable[[Phase], Counter]
 ) -> Iterator[Warned]:
-    """What is too long at the head of a phase, what looks volatile, and slow patterns.
+    """Yield what is too long at the head of a phase, what looks volatile, and slow patterns.
 
     Tools of MCP servers are known only in a run, and are told there. Raises UsageError for an
     injector that cannot be made.
@@ -62,7 +62,7 @@ def prompt_warnings(
 
 
 def flow_warnings(cascade: Cascade) -> Iterator[Warned]:
-    """The phases to which no way leads, so that they never run."""
+    """Yield the phases to which no way leads, so that they never run."""
     run = reachable(cascade.phases)
     for at, phase in enumerate(cascade.phases):
         if phase.name not in run:
@@ -71,7 +71,7 @@ def flow_warnings(cascade: Cascade) -> Iterator[Warned]:
 
 
 def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
-    """What is searched for by an engine that may take for ever, and is stopped then."""
+    """Yield what is searched for by an engine that may take for ever, and is stopped then."""
     for at, phase in enumerate(cascade.phases):
         patterns: list[tuple[str, str]] = []
         if phase.output_extraction is not None:
@@ -91,7 +91,7 @@ def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
 
 
 def _never_kept(cascade: Cascade, tools: Registry) -> Iterator[Warned]:
-    """The tools of `tool_caching` whose results are not used again, as they may write."""
+    """Yield the tools of `tool_caching` whose results are not used again, as they may write."""
     caching = cascade.tool_caching
     for name in caching.tools if caching is not None and caching.enabled else ():
         for tool in _known(tools, name):

@@ -99,7 +99,7 @@ def import_agent_session(path: Path) -> str:
 
 
 def is_empty_store(store: str | None) -> bool:
-    """Whether no store is there, or no session in it."""
+    """Return whether no store is there, or no session in it."""
     try:
         with open_existing(store) as history:
             return not history.sessions(limit=1)
@@ -108,7 +108,7 @@ def is_empty_store(store: str | None) -> bool:
 
 
 def has_agent_sessions() -> bool:
-    """Whether a coding agent keeps sessions on this machine."""
+    """Return whether a coding agent keeps sessions on this machine."""
     return bool(agent_files())
 
 

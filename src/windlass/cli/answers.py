@@ -23,7 +23,7 @@ class TypedLines:
         self._coming: Future[str] | None = None
 
     async def next(self, prompt: str) -> str | None:
-        """The next line, without its end (None: there are no more)."""
+        """Return the next line, without its end (None: there are no more)."""
         progress.print(prompt, end="")
         if self._coming is None:
             self._coming = start_thread(sys.stdin.readline, "typed")
@@ -33,7 +33,7 @@ class TypedLines:
 
 
 def person_at_terminal(lines: TypedLines) -> Asked | None:
-    """What asks the person at the terminal (None: there is no terminal)."""
+    """Return what asks the person at the terminal (None: there is no terminal)."""
     if progress.quiet or not (sys.stdin.isatty() and progress.file.isatty()):
         return None
     turn = asyncio.Lock()  # soundings ask side by side
@@ -58,7 +58,7 @@ def person_at_terminal(lines: TypedLines) -> Asked | None:
 
 
 def read_answers(path: Path | None, first: str | None) -> Any:
-    """The answers that a command line gives: `first`, then those of a file.
+    """Return the answers that a command line gives: `first`, then those of a file.
 
     The file holds JSON lines, a list, or an object that maps questions to answers. Raises
     UsageError.
@@ -84,7 +84,7 @@ def read_answers(path: Path | None, first: str | None) -> Any:
 
 
 def read_approvals(approve: Sequence[str] | None, deny: Sequence[str] | None) -> dict[str, Any]:
-    """What a command line says of tools that need approval, as `windlass.run` takes it.
+    """Return what a command line says of tools that need approval, as `windlass.run` takes it.
 
     A denial may say why, behind a `=`. Raises UsageError for a name that has both.
     """
@@ -98,7 +98,7 @@ def read_approvals(approve: Sequence[str] | None, deny: Sequence[str] | None) ->
 
 
 def approval_words(said: Mapping[str, Any]) -> list[str]:
-    """The options that `read_approvals` reads as this."""
+    """Return the options that `read_approvals` reads as this."""
     words: list[str] = []
     for name, may in said.items():
         why = f"={may}" if isinstance(may, str) else ""

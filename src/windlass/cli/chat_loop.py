@@ -166,6 +166,6 @@ class Chat:
 
 
 def _is_cancelled() -> bool:
-    """Whether the whole work is cancelled, and not a reply."""
+    """Return whether the whole work is cancelled, and not a reply."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -111,7 +111,7 @@ def _check_cascade(
 
 
 def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
-    """What is worth a warning in one cascade."""
+    """Return what is worth a warning in one cascade."""
     cascade = ready.cascade
 
     def counter(phase: Phase) -> FamilyCounter:

@@ -74,7 +74,7 @@ def command(
 
 
 def _parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
-    """The parameters of a function, those of a group in the group's place."""
+    """Yield the parameters of a function, those of a group in the group's place."""
     for each in inspect.signature(function, eval_str=True).parameters.values():
         if is_dataclass(each.annotation):
             yield from _parameters(cast("type", each.annotation))

@@ -35,7 +35,7 @@ def print_comparison(result: Comparison) -> None:
 
 
 def _is_counted(policies: Sequence[PolicyFigures]) -> bool:
-    """Whether the judge says yes or no, so that successes are counted."""
+    """Return whether the judge says yes or no, so that successes are counted."""
     return all(each.successes is not None for each in policies)
 
 

@@ -15,7 +15,7 @@ from windlass.text.cell_tables import CellTable, Columns, NumberCell, table_of
 
 
 def phases_table(costs: SessionCost, *, parts: bool) -> CellTable:
-    """What each phase sent, and what sending everything would have been, where that differs.
+    """Return what each phase sent, and what sending everything would have been, where that differs.
 
     `parts`: tokens sent are split into fresh ones, those read from a cache and those written to it.
     """
@@ -39,17 +39,17 @@ def phases_table(costs: SessionCost, *, parts: bool) -> CellTable:
 
 
 def part_cell(line: Charge, dollars: float | None) -> NumberCell:
-    """A sum of money as a cell, with the number of the calls that are not in it."""
+    """Return a sum of money as a cell, with the number of the calls that are not in it."""
     return NumberCell(money_but_for(dollars, line.unpriced))
 
 
 def tokens_out_cell(tokens: int, *, estimated: bool) -> NumberCell:
-    """Tokens of output as a cell, with a mark where they are estimated."""
+    """Return tokens of output as a cell, with a mark where they are estimated."""
     return NumberCell(f"{'~' if estimated else ''}{tokens:,}")
 
 
 def price_note(costs: SessionCost) -> str:
-    """A sentence on the prices at which the costs are computed."""
+    """Return a sentence on the prices at which the costs are computed."""
     beside = (
         "" if costs.is_everything else "; everything: had each call been sent all that was said"
     )

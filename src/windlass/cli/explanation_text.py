@@ -90,7 +90,7 @@ def _option_text(name: str, value: Any) -> str:
 
 
 def planner_text(plan: PlannerDecision) -> str:
-    """The planner's decision, with its calculation so that a reader can repeat it."""
+    """Return the planner's decision, with its calculation so that a reader can repeat it."""
     edits, row = many(plan.waiting, "edit"), plan.row
     where = "from a message that is not listed on" if row is None else f"from message {row} on"
     match plan.verdict:

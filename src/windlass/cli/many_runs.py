@@ -166,7 +166,7 @@ class _Rows:
             progress.print(f"  {self._line}", style="green")
 
     def _progress_text(self, event: RowEnded) -> str:
-        """The progress of the batch: rows, rate, cost, time left."""
+        """Return the progress of the batch: rows, rate, cost, time left."""
         seconds = time.monotonic() - self._start
         rate = (event.done - self._kept) / max(seconds, 1e-3)
         failed = f" ({self._failed:,} failed)" if self._failed else ""
@@ -195,7 +195,7 @@ class _Rows:
 
 
 def _duration_text(seconds: float) -> str:
-    """A duration for people, in one unit."""
+    """Return a duration for people, in one unit."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {unit}"

@@ -181,7 +181,7 @@ def _cache_text(cache: CacheRules, minimum: int | None) -> str:
 
 
 def _thinking_text(rules: ThinkingRules) -> str:
-    """What the model does with the signed thinking of its earlier replies."""
+    """Return what the model does with the signed thinking of its earlier replies."""
     if rules.bound:
         became = "bound to all before it: refused where that was changed since"
     elif rules.read:
@@ -198,7 +198,7 @@ def _thinking_text(rules: ThinkingRules) -> str:
 
 
 def _sequence_text(rules: SequenceRules) -> str:
-    """What the wire format demands of the order of messages."""
+    """Return what the wire format demands of the order of messages."""
     demands = (
         (rules.first_user, "the first message is the user's"),
         (rules.alternate, "roles alternate"),

@@ -18,7 +18,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def read_settings(store: str | None) -> Settings:
-    """The settings of a command that only takes `--store`."""
+    """Return the settings of a command that only takes `--store`."""
     return Settings.read({"store": store})
 
 
@@ -44,7 +44,7 @@ def read_age(text: str) -> float | None:
 
 
 def read_time(option: str, text: str, *, whole_day: bool = False) -> float:
-    """The time, in seconds since 1970, that an option names: an ISO date in UTC, or an age.
+    """Return the time, in seconds since 1970, that an option names: an ISO date in UTC, or an age.
 
     `whole_day`: a date without a time stands for its end. Raises UsageError.
     """

@@ -27,7 +27,7 @@ def nearest_store(named: str | None) -> str | None:
 
 
 def project_of(place: str | None) -> Path:
-    """The project: the folder around that has its own store, or the current one.
+    """Return the project: the folder around that has its own store, or the current one.
 
     A store in the home folder is of all projects.
     """

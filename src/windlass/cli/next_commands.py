@@ -28,7 +28,7 @@ def remember_store(store: str | None) -> None:
 
 
 def with_store(text: str) -> str:
-    """A text whose commands name the store that this one was given.
+    """Return a text whose commands name the store that this one was given.
 
     >>> remember_store("other")
     >>> with_store("what it cost: windlass report s1")

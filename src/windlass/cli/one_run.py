@@ -42,7 +42,7 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
 
 
 def resume_command(command: str, file: Path | None) -> str:
-    """The command that resumes a session, with `{}` in place of the session.
+    """Return the command that resumes a session, with `{}` in place of the session.
 
     A file that the user named is named again: modules are not loaded from the record alone.
     """
@@ -121,7 +121,7 @@ def describe_unfinished(result: Result, again: str, *, resumes: bool = True) -> 
 
 
 def _how_to_answer(needed: AnswerNeeded, go_on: str, *, resumes: bool) -> str:
-    """How to give what a run waits for."""
+    """Return how to give what a run waits for."""
     if needed.tool is not None:
         named = shlex.quote(needed.call if resumes and needed.call else needed.tool)
         return f"let it run: {go_on} --approve {named}, or refuse it: {go_on} --deny {named}"

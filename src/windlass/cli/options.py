@@ -197,7 +197,7 @@ class RunOptions:
     trust: Trust = False
 
     def for_library(self) -> dict[str, Any]:
-        """What `windlass.run`, `resume`, `fork` and `evaluate` take of these, by name.
+        """Return what `windlass.run`, `resume`, `fork` and `evaluate` take of these, by name.
 
         The name of the session is not among them. Raises UsageError.
         """
@@ -248,7 +248,7 @@ class RowOptions:
     trust: Trust = False
 
     def for_library(self) -> dict[str, Any]:
-        """What `windlass.batch` and `compare` take of these, by name. Raises UsageError."""
+        """Return what `windlass.batch` and `compare` take of these, by name. Raises UsageError."""
         return {
             **self.settings.flags(),
             "out": self.out,

@@ -62,7 +62,7 @@ class Screen(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """What rich makes of anything, escaped: nothing gets past this."""
+        """Yield what rich makes of anything, escaped: nothing gets past this."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment
@@ -117,7 +117,7 @@ def printed_as_json(value: Any) -> bool:
 
 
 def to_plain(value: Any) -> Any:
-    """The value, made of what JSON can write."""
+    """Return the value, made of what JSON can write."""
     if isinstance(value, Message):
         return {"content_hash": value.content_hash, **to_dict(value)}
     if hasattr(value, "as_json"):
@@ -149,12 +149,12 @@ def note(text: str) -> None:
 
 
 def indent(text: str) -> str:
-    """The text with each of its lines indented."""
+    """Return the text with each of its lines indented."""
     return "\n".join(f"    {line}" for line in text.removesuffix("\n").split("\n"))
 
 
 def shorten(text: str, limit: int) -> str:
-    """The text, or its beginning and how much is left out."""
+    """Return the text, or its beginning and how much is left out."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}... [{len(text) - limit:,} more characters]"

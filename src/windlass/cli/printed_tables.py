@@ -95,7 +95,7 @@ def _widths(
     right: Container[int],
     whole: Container[int],
 ) -> list[int] | None:
-    """The width of each column, the widest ones folded to fit; None where they cannot.
+    """Return the width of each column, the widest ones folded to fit; None where they cannot.
 
     A pipe has room for all that cannot be folded.
     """
@@ -129,14 +129,14 @@ Then the last ones go, from the right; a first column and a cost go last.
 
 
 def _least_column(columns: Sequence[str]) -> int:
-    """The place of the column that matters least; the first only where it is alone."""
+    """Return the place of the column that matters least; the first only where it is alone."""
     spare = (columns.index(name) for name in _SPARE if name in columns[1:])
     others = (at for at in range(len(columns) - 1, 0, -1) if "cost" not in columns[at])
     return next(spare, None) or next(others, None) or len(columns) - 1
 
 
 def _with_short_ids(cells: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The cells, in columns of ids each cut to a beginning that tells it from the others."""
+    """Return the cells, in columns of ids each cut to a beginning that tells it from the others."""
     turned = [list(column) for column in zip(*cells, strict=True)]
     for column in turned:
         ids = {cell.strip() for cell in column} - {"", "-"}
@@ -158,7 +158,7 @@ def _short_id(name: str, names: Collection[str]) -> str:
 
 
 def _fold(cell: str, width: int, *, right: bool, whole: bool) -> list[str]:
-    """The lines of a cell, each as wide as its column."""
+    """Return the lines of a cell, each as wide as its column."""
     if cell.isascii() and len(cell) <= width and cell.isprintable():
         return [cell.rstrip().rjust(width) if right else cell.ljust(width)]
     lines = Text(cell).wrap(

@@ -244,7 +244,7 @@ def live_line(console: Console, drawn: Callable[[], RenderableType], frames: int
 
 
 def is_watched(console: Console) -> bool:
-    """Whether a person watches, so that a line may change in place."""
+    """Return whether a person watches, so that a line may change in place."""
     at_terminal = console.is_terminal and not console.is_dumb_terminal
     return at_terminal and console.file.isatty() and not console.quiet and not _in_ci()
 
@@ -254,7 +254,7 @@ def _in_ci() -> bool:
 
 
 def models_with_places(models: Iterable[str], addresses: Mapping[str, str]) -> str:
-    """The models, each with where it runs unless that is at its vendor."""
+    """Return the models, each with where it runs unless that is at its vendor."""
     return ", ".join(name + _where(name, addresses) for name in models)
 
 

@@ -44,7 +44,7 @@ class Recall:
 
 
 def read_plainly(arguments: Sequence[str]) -> Recall | None:
-    """What a plain command line asks for (None: it is not plain)."""
+    """Return what a plain command line asks for (None: it is not plain)."""
     refs: list[str] = []
     given: dict[str, str] = {}
     words = iter(arguments)
@@ -64,7 +64,7 @@ def read_plainly(arguments: Sequence[str]) -> Recall | None:
 
 
 def recalled(asked: Recall) -> str:
-    """The text that is asked for.
+    """Return the text that is asked for.
 
     Raises UsageError for a reference that means nothing, or several, and for what is wrong in the
     rest; StoreError for a damaged store.

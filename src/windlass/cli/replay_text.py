@@ -58,6 +58,6 @@ def _plot(one: RecordingReplay) -> None:
 
 
 def _spent(costs: Sequence[float], width: int) -> list[float]:
-    """The sums of the costs up to `width` places, the last of which is the end."""
+    """Return the sums of the costs up to `width` places, the last of which is the end."""
     sums = list(accumulate(costs))
     return [sums[round((at + 1) * len(sums) / width) - 1] for at in range(width)]

@@ -15,7 +15,7 @@ from windlass.safety.foreign import DeepValueError, parse_json
 
 
 def read_input(given: Sequence[str]) -> dict[str, Any]:
-    """The input of a run: JSON objects, JSON or YAML files, and key=value, merged in order.
+    """Return the input of a run: JSON objects, JSON or YAML files, and key=value, merged in order.
 
     In `key=value` the value is read as JSON where it is JSON (a number, true, a list),
     otherwise it is text; `key=@file` is the text of a file. Raises UsageError.
@@ -75,7 +75,7 @@ def _file(name: str) -> str:
 
 
 def _yaml(text: str, where: str) -> Any:
-    """The values of a YAML text, numbers with their texts. Raises FileError."""
+    """Return the values of a YAML text, numbers with their texts. Raises FileError."""
     reading = read_yaml(text, where)
     wrong = list[Mistake]()
     for path, written in reading.texts.items():

@@ -63,7 +63,7 @@ class CardView(NamedTuple):
 
 
 def view_cards(store: Store, session: str) -> CardView:
-    """The cards of a session as they are now."""
+    """Return the cards of a session as they are now."""
     cards = cards_of(store, session)
     waiting = items_for_cards(store.without_cards(session, limit=sys.maxsize))
     return CardView(
@@ -137,7 +137,7 @@ def print_missing(session: str, view: CardView) -> None:
 
 
 def card_fields(card: Card, view: CardView) -> dict[str, Any]:
-    """A card as `--json` prints it."""
+    """Return a card as `--json` prints it."""
     fields = asdict(card)
     fields["dimensions"] = len(fields.pop("embedding"))
     return {**fields, "is_callout": card.is_callout, "failed": view.failed.get(card.id)}

@@ -172,7 +172,7 @@ def _growth(growth: Sequence[PhaseGrowth]) -> CellTable:
 
 
 def _most_grown(growth: Sequence[PhaseGrowth]) -> Sequence[PhaseGrowth]:
-    """The phases that grew most of many, in their order."""
+    """Return the phases that grew most of many, in their order."""
     if len(growth) <= _LINES:
         return growth
     most = sorted(growth, key=lambda each: abs(each.delta or 0), reverse=True)[:_PHASES]
@@ -180,14 +180,14 @@ def _most_grown(growth: Sequence[PhaseGrowth]) -> Sequence[PhaseGrowth]:
 
 
 def _tokens_text(tokens: Sequence[int]) -> str:
-    """The tokens of calls: `75,739 → 80,371`, or the first and the last of many."""
+    """Return the tokens of calls: `75,739 → 80,371`, or the first and the last of many."""
     if len(tokens) > _STEPS:
         return f"{tokens[0]:,} → … → {tokens[-1]:,} ({many(len(tokens), 'call')})"
     return " → ".join(f"{each:,}" for each in tokens) or "-"
 
 
 def _contents_text(report: ContextReport) -> str:
-    """What a call's context was made of, in words."""
+    """Return what a call's context was made of, in words."""
     whole = sum(part.tokens for part in report.parts)
     parts = sorted(report.parts, key=lambda part: part.tokens, reverse=True)
     told = [f"{part.tokens / max(1, whole):.0%} {part.kind}" for part in parts]
@@ -195,7 +195,7 @@ def _contents_text(report: ContextReport) -> str:
 
 
 def _messages_with_dearest(report: SessionReport) -> CellTable:
-    """The messages that cost most, and which of them the dearest call was sent."""
+    """Return the messages that cost most, and which of them the dearest call was sent."""
     dearest = report.dearest
     found = [*(dearest.messages if dearest else ()), *report.messages]
     listed = list({(each.session_id, each.message_id): each for each in found}.values())
@@ -255,7 +255,7 @@ def _savings(savings: Iterable[Saving]) -> CellTable:
 
 
 def _page(report: SessionReport) -> dict[str, Any]:
-    """What the page of a session is made of."""
+    """Return what the page of a session is made of."""
     costs, dearest = report.costs, report.dearest
     bars = [
         (
@@ -286,7 +286,7 @@ def _page(report: SessionReport) -> dict[str, Any]:
 
 
 def _lines(report: SessionReport) -> list[tuple[str, list[int]]]:
-    """The tokens of each call, as the provider counts them."""
+    """Return the tokens of each call, as the provider counts them."""
     lines = [("sent", [call.tokens_in or call.sent_tokens for call in report.calls])]
     if not report.costs.is_everything:
         lines.append(("sending everything", [call.snowball for call in report.calls]))

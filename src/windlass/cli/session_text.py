@@ -42,7 +42,7 @@ ENDING: Final[Columns[SessionInfo]] = {
 
 
 def indented_names(sessions: Sequence[SessionInfo]) -> dict[str, str]:
-    """The names of nested sessions, each two spaces further in than its parent."""
+    """Return the names of nested sessions, each two spaces further in than its parent."""
     depths: dict[str | None, int] = {}
     for info in sessions:
         depths[info.session_id] = depths.get(info.parent_id, -1) + 1
@@ -67,7 +67,7 @@ def print_session(session: str, number: int | None, store: str | None, *, full: 
 
 
 def _total(history: Store, view: SessionView) -> SessionInfo:
-    """The session with all under it, and with what models were asked beside its calls."""
+    """Return the session with all under it, and with what models were asked beside its calls."""
     named = history.sessions(SessionFilter(prefix=view.session_id))
     own = next(info for info in named if info.session_id == view.session_id)
     return nest_with_totals([own], sessions_below(history, [own.session_id]))[0]
@@ -115,7 +115,7 @@ def _print_session(view: SessionView, total: SessionInfo) -> None:
 
 
 def _total_text(view: SessionView, total: SessionInfo) -> str:
-    """What the session came to, and what of it its calls do not show."""
+    """Return what the session came to, and what of it its calls do not show."""
     others = []
     if view.children:
         others.append("the sessions under it")
@@ -159,7 +159,7 @@ def _sounding(call: Call) -> str:
 
 
 def role_of(callout: Callout) -> str:
-    """The role of the message that is called out."""
+    """Return the role of the message that is called out."""
     message = callout.stored.row.message
     return message.role if message else ""
 
@@ -170,7 +170,7 @@ def place_of(callout: Callout) -> str:
 
 
 def beginning_of(callout: Callout) -> str:
-    """How it begins, in one line."""
+    """Return how it begins, in one line."""
     message = callout.stored.row.message
     return " ".join(message.text.split())[:_BEGINNING] if message else ""
 
@@ -260,7 +260,7 @@ def print_blocks(details: CallDetails) -> None:
 
 
 def _blocks_text(details: CallDetails) -> str:
-    """What became of the blocks of earlier calls, and the bill of both ways so far."""
+    """Return what became of the blocks of earlier calls, and the bill of both ways so far."""
     bill, injectors = details.blocks_bill, details.injectors
     lines: list[str] = []
     old = injectors.old if injectors else None
@@ -287,7 +287,7 @@ def _block_place(block: BlockDetails) -> str:
 
 
 def cache_text(details: CallDetails) -> str:
-    """What the cache should have given of a call, what it gave, and where its marks stood.
+    """Return what the cache should have given of a call, what it gave, and where its marks stood.
 
     `details` are those of the call's record; empty where they tell nothing of a cache.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """The signals that end a command in order; not those that are ignored on purpose."""
+    """Return the signals that end a command in order; not those that are ignored on purpose."""
     names = ("SIGINT", "SIGTERM", "SIGHUP")
     known = [signal.Signals[name] for name in names if hasattr(signal, name)]
     return [each for each in known if signal.getsignal(each) != signal.SIG_IGN]

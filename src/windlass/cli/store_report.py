@@ -45,7 +45,7 @@ def print_store_report(
 
 
 def _store_tables(report: StoreReport) -> dict[str, CellTable]:
-    """The tables of a store by their titles."""
+    """Return the tables of a store by their titles."""
     dearest = f"the dearest messages of the {report.looked:,} dearest sessions, by our count"
     return {
         f"by cascade{_count_shown(report.cascades)}": ranked_table(
@@ -60,5 +60,5 @@ def _store_tables(report: StoreReport) -> dict[str, CellTable]:
 
 
 def _count_shown(listed: Sequence[RankedCost]) -> str:
-    """The end of a heading where not all are listed."""
+    """Return the end of a heading where not all are listed."""
     return f", {_CASCADES} of {len(listed):,}" if len(listed) > _CASCADES else ""

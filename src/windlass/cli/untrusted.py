@@ -60,7 +60,7 @@ def retry_with_trust(work: Callable[[], _Answer]) -> _Answer:
 def list_unchecked(
     settings: Settings, *registries: Registry, left_out: Iterable[Cascade] = ()
 ) -> list[str]:
-    """What was left unchecked because its folder is not trusted, by name.
+    """Return what was left unchecked because its folder is not trusted, by name.
 
     `left_out`: the cascades whose own MCP servers were not started either.
     """
@@ -83,7 +83,7 @@ def print_unchecked(names: list[str], settings: Settings) -> None:
 
 
 def strip_untrusted_family(ready: ReadyCascade, settings: Settings) -> ReadyCascade:
-    """A cascade and its sub-cascades without what `strip_untrusted` takes out."""
+    """Return a cascade and its sub-cascades without what `strip_untrusted` takes out."""
     children = {at: strip_untrusted_family(each, settings) for at, each in ready.children.items()}
     cascade = strip_untrusted(ready.cascade, ready.registry, settings)
     tools = {f: strip_untrusted_family(each, settings) for f, each in ready.tool_cascades.items()}

@@ -76,13 +76,13 @@ class ModelAccount:
         self._plain = PromptCache(prices, rules, automatic=automatic)
 
     def expect(self, sent: CachedPieces, plain: CachedPieces, at: float) -> ExpectedUse:
-        """What both requests would make of their caches."""
+        """Return what both requests would make of their caches."""
         return ExpectedUse(
             sent, plain, self._sent.expect(sent, at), self._plain.expect(plain, at), at
         )
 
     def units(self, use: CacheUse) -> float:
-        """What the input of a request costs, in fresh input tokens."""
+        """Return what the input of a request costs, in fresh input tokens."""
         return usage_units(self.prices, use.tokens, use.read, use.written, use.long)
 
     def take(self, expected: ExpectedUse) -> None:
@@ -116,6 +116,6 @@ class ModelAccount:
 
 
 def estimate(use: CacheUse) -> Usage:
-    """What a provider that says nothing may have counted."""
+    """Return what a provider that says nothing may have counted."""
     whole = replace(Usage(0, 0), tokens_in=round(use.tokens), tokens_cached=round(use.read))
     return replace(whole, tokens_written=round(use.written), tokens_written_long=round(use.long))

@@ -199,7 +199,7 @@ def opened(form: FormName, model: str, body: Mapping[str, Any]) -> Opened:
 def with_window(
     request: Opened, window: ChatWindow, *, mark: bool
 ) -> tuple[Mapping[str, Any], int]:
-    """The body with what a window shows, and how many cache marks were added.
+    """Return the body with what a window shows, and how many cache marks were added.
 
     What a window shows as it came is the caller's own, and where nothing changes so is the body.
     `mark`: add marks to the caller's. Raises UsageError where the window does not begin with the
@@ -263,7 +263,7 @@ def _same(shown: Sequence[Any], messages: Sequence[Any]) -> bool:
 
 
 def _with_mark(message: Any, block: int, key: str, value: Any, form: FormName) -> Any | None:
-    """A message with a mark on one of its blocks; None where it takes none, or has one."""
+    """Return a message with a mark on one of its blocks; None where it takes none, or has one."""
     if not isinstance(message, Mapping):
         return None
     holder = "content" if "content" in message else "output"
@@ -290,7 +290,7 @@ def _role(message: Any) -> Any:
 
 
 def _front(form: FormName, given: Any) -> tuple[Mapping[str, Any], ...]:
-    """What stands in front of a list, as messages."""
+    """Return what stands in front of a list, as messages."""
     if not given:
         return ()
     if form == "gemini":
@@ -302,7 +302,7 @@ def _front(form: FormName, given: Any) -> tuple[Mapping[str, Any], ...]:
 
 
 def _texts(message: Mapping[str, Any]) -> list[str]:
-    """The texts of a message of the head, by block."""
+    """Return the texts of a message of the head, by block."""
     content = message.get("content")
     if isinstance(content, list):
         return [one.get("text", "") if isinstance(one, Mapping) else "" for one in content]
@@ -313,7 +313,7 @@ def _texts(message: Mapping[str, Any]) -> list[str]:
 
 
 def _mark_of(block: Any) -> list[tuple[str, Any]]:
-    """The mark of a block or a tool, or of one that it holds."""
+    """Return the mark of a block or a tool, or of one that it holds."""
     if not isinstance(block, Mapping):
         return []
     marks = [(key, block[key]) for key in _MARKS if block.get(key) is not None]
@@ -333,7 +333,7 @@ def _marks_in(message: Any) -> Iterator[tuple[int, tuple[str, Any]]]:
 
 
 def _unmarked(message: Any) -> Any:
-    """A message without cache marks; text that stands alone is a string then."""
+    """Return a message without cache marks; text that stands alone is a string then."""
     if not isinstance(message, Mapping):
         return message
     if isinstance(output := message.get("output"), list):
@@ -349,7 +349,7 @@ def _unmarked(message: Any) -> Any:
 
 
 def _without_marks(block: Any) -> Any:
-    """A block, and those that it holds, without marks; what a model or tool said stays."""
+    """Return a block, and those that it holds, without marks; what a model or tool said stays."""
     if not isinstance(block, Mapping):
         return block
     bare = {key: value for key, value in block.items() if key not in _MARKS}
@@ -370,12 +370,12 @@ def _bytes(value: Any) -> bytes:
 
 
 def _digest(message: Any) -> bytes:
-    """What tells a message from all others, to the byte."""
+    """Return what tells a message from all others, to the byte."""
     return blake2b(_bytes(message), digest_size=16).digest()
 
 
 def pieces_of(form: FormName, body: Mapping[str, Any]) -> CachedPieces:
-    """A body as its provider's cache compares it: a piece for each tool and each block."""
+    """Return a body as its provider's cache compares it: a piece for each tool and each block."""
     pieces: list[tuple[bytes, float]] = []
     marks: dict[int, bool] = {}
 
@@ -422,7 +422,7 @@ def _tokens(block: Any) -> float:
 
 
 def usage_of(answer: Any) -> Mapping[str, Any] | None:
-    """What an answer, or an event of a streamed one, says of its usage (None: nothing).
+    """Return what an answer, or an event of a streamed one, says of its usage (None: nothing).
 
     It is in its provider's words, without what is null.
     """

@@ -26,14 +26,14 @@ class CallerMarks:
     until: Place | None = None
 
     def among(self, entries: Sequence[Entry]) -> tuple[list[Place], Place | None]:
-        """The marks by entry and part, and where none of ours stands from."""
+        """Return the marks by entry and part, and where none of ours stands from."""
         own = [place for place in self.places(entries) if place is not None]
         if self.end and entries:
             own.append((len(entries) - 1, self._parts_of(entries[-1].message)[-1]))
         return sorted(set(own)), self.until and self._first_place(entries, self.until)
 
     def places(self, entries: Sequence[Entry]) -> tuple[Place | None, ...]:
-        """The marks by entry and part (None: what was marked is not shown)."""
+        """Return the marks by entry and part (None: what was marked is not shown)."""
         if not self.own:
             return ()
         shown = {entry.item.id: at for at, entry in enumerate(entries)}
@@ -70,7 +70,7 @@ class CallerMarks:
         return len(entries), 0
 
     def _parts_of(self, message: Message) -> list[int]:
-        """The parts of a message that are blocks of its content in the form of the list."""
+        """Return the parts of a message that are blocks of its content in the form of the list."""
         in_blocks = self.listed.form == "anthropic"
         parts = block_parts(message) if in_blocks else content_parts(message)
         return parts or [0]

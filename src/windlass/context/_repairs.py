@@ -30,7 +30,7 @@ def list_repairs(
     model: str,
     tools: Sequence[ToolSpec],
 ) -> Iterator[str]:
-    """What sending a list to a model changes in it that the provider would not have taken.
+    """Yield what sending a list to a model changes in it that the provider would not have taken.
 
     `own_form` is the list's, `taken_in` are its messages, and `intake` is who took them.
     """

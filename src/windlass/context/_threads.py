@@ -130,7 +130,7 @@ class Threads:
         self.lock = RLock()
 
     def thread(self, request: Opened) -> Thread:
-        """The thread of a request, which has taken its messages. Hold the lock meanwhile.
+        """Return the thread of a request, which has taken its messages. Hold the lock meanwhile.
 
         Raises what the context raises for a list that cannot be read; its thread is gone then.
         """
@@ -154,7 +154,7 @@ class Threads:
             thread.tell(call)
 
     def without_thinking(self, thread: Thread, call: ThreadWindow) -> ThreadWindow:
-        """A call in the place of one whose thinking was refused."""
+        """Return a call in the place of one whose thinking was refused."""
         with self.lock:
             thread.context.thinking_refused()
             if call in thread.calls:
@@ -169,7 +169,7 @@ class Threads:
             self._contents.pop(thread.number, None)
 
     def contexts(self) -> list[Context]:
-        """The contexts of all threads, the one that was used last first."""
+        """Return the contexts of all threads, the one that was used last first."""
         with self.lock:
             return [thread.context for thread in reversed(self._kept)]
 
@@ -187,11 +187,11 @@ class Threads:
             }
 
     def unread(self, at: float) -> float:
-        """What was written for calls that may yet come, in fresh input tokens."""
+        """Return what was written for calls that may yet come, in fresh input tokens."""
         return sum(cost for until, cost in (one.unread for one in self._kept) if until >= at)
 
     def _going_on(self, request: Opened, keys: Sequence[bytes]) -> Thread | None:
-        """The thread that a list goes on with."""
+        """Return the thread that a list goes on with."""
         for count in range(len(keys), 0, -1):
             thread = self._holders.get(keys[count - 1])
             if thread is None or thread.keys[-1] != keys[count - 1]:
@@ -212,7 +212,7 @@ class Threads:
         return None
 
     def _anew(self, thread: Thread, request: Opened) -> Thread:
-        """The same thread with other tools, which stand in front of all that was cached."""
+        """Return the same thread with other tools, which stand in front of all that was cached."""
         self._forget(thread)
         return Thread(
             thread.number,
@@ -223,7 +223,7 @@ class Threads:
         )
 
     def _new(self, request: Opened, keys: Sequence[bytes]) -> Thread:
-        """A thread of its own, brought where one was that began alike."""
+        """Return a thread of its own, brought where one was that began alike."""
         tools, head = _tools_key(request), request.head_blocks
         number = next((self._numbers[key] for key in reversed(keys) if key in self._numbers), None)
         if number is None:
@@ -267,7 +267,7 @@ class Threads:
 
 
 def _keys(request: Opened) -> list[bytes]:
-    """A key for each beginning of a list."""
+    """Return a key for each beginning of a list."""
     keys: list[bytes] = []
     before = f"{request.form}/{request.model}".encode()
     for digest in request.digests:
@@ -281,6 +281,6 @@ def _tools_key(request: Opened) -> bytes:
 
 
 def _is_reply(message: Mapping[str, Any]) -> bool:
-    """Whether a model said a message: in the Responses form that shows by its type alone."""
+    """Return whether a model said a message: in the Responses form that shows by its type alone."""
     kind = str(message.get("type", ""))
     return message.get("role") in ("assistant", "model") or kind.endswith("_call")

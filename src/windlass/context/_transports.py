@@ -57,7 +57,7 @@ class Wrapper(Protocol):
         ...
 
     def asked(self, path: str, body: Any) -> tuple[Any, Asking | None]:
-        """The body to be sent for a request, and who hears of its answer (None: nobody)."""
+        """Return the body to be sent for a request, and who hears of its answer (None: nobody)."""
         ...
 
 
@@ -189,7 +189,7 @@ def _held(holder: Any, name: str) -> Any:
 
 
 def _error_of(answer: Any) -> str:
-    """What an answer, or an event of one, says of a failure (empty: nothing)."""
+    """Return what an answer, or an event of one, says of a failure (empty: nothing)."""
     error = _held(answer, "error") or _held(_held(answer, "response"), "error")
     if not error and _held(answer, "type") == "error":
         error = answer
@@ -197,7 +197,7 @@ def _error_of(answer: Any) -> str:
 
 
 def _is_last(event: Any) -> bool:
-    """Whether an answer is whole with this event, though its usage may follow."""
+    """Return whether an answer is whole with this event, though its usage may follow."""
     choices = _held(event, "choices") or _held(event, "candidates")
     reasons = [
         _held(one, name)
@@ -211,7 +211,7 @@ def _is_last(event: Any) -> bool:
 
 
 def with_post(client: Any, wrapper: Wrapper) -> Any:
-    """A copy of a client whose requests are posted through `wrapper`.
+    """Return a copy of a client whose requests are posted through `wrapper`.
 
     It posts them itself, so that what is set on it later (`api_key`, `max_retries`) holds.
     """
@@ -310,7 +310,7 @@ class _Body:
 
 
 def _heard_stream(stream: Any, hearing: _Hearing) -> Any:
-    """The class of a stream whose events are heard."""
+    """Return the class of a stream whose events are heard."""
     base = get_origin(stream) or stream
     through = hearing.through_async if hasattr(base, "__anext__") else hearing.through
 
@@ -324,7 +324,7 @@ def _heard_stream(stream: Any, hearing: _Hearing) -> Any:
 
 
 def with_models(client: Any, wrapper: Wrapper) -> Any:
-    """A copy of a client whose models are asked through `wrapper`."""
+    """Return a copy of a client whose models are asked through `wrapper`."""
     carrier = _Carrier(client._api_client, wrapper)  # noqa: SLF001 - there is no other way in
     made, made_async = _kept_open(client), _kept_open(client.aio)
     vars(made)["_models"] = type(client.models)(carrier)
@@ -335,7 +335,7 @@ def with_models(client: Any, wrapper: Wrapper) -> Any:
 
 
 def _kept_open(client: Any) -> Any:
-    """A copy of a client that holds it, and closes nothing when it is thrown away."""
+    """Return a copy of a client that holds it, and closes nothing when it is thrown away."""
     made = copy.copy(client)
     made.__class__ = type(
         type(client).__name__,

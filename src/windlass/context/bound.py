@@ -25,7 +25,7 @@ def bound(
     policy: str | Mapping[str, Any] | Policy | None = "default",
     **options: Unpack[ContextOptions],
 ) -> ChatWindow:
-    """What the next call should see of `messages`; the options are `ContextOptions`.
+    """Return what the next call should see of `messages`; the options are `ContextOptions`.
 
     The same list gives the same window, and a longer list begins as the shorter one did, so
     that a provider's prompt cache holds. The messages are not changed. Nothing is kept but
@@ -100,7 +100,7 @@ class _Kept:
 
 
 def _has_numbers(value: object) -> bool:
-    """Whether JSON data holds a number, true or false."""
+    """Return whether JSON data holds a number, true or false."""
     if isinstance(value, Mapping):
         return any(map(_has_numbers, value.values()))
     if isinstance(value, list):

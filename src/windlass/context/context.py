@@ -235,7 +235,7 @@ class Context:
             self._cache.cleared = Cleared(uses, frozenset(clear.exclude_tools))
 
     def window(self, block: str | None = None) -> ChatWindow:
-        """What the next call should see. Asking again changes nothing.
+        """Return what the next call should see. Asking again changes nothing.
 
         `block` is told at the end of its last message, if a user or a tool said that: a plan,
         a reminder, what changes from call to call (None: what was asked before for this call, or
@@ -367,7 +367,7 @@ class Context:
             self._marks, self._last = marks, None
 
     def window_again(self, window: ChatWindow) -> ChatWindow:
-        """A window that was handed out for the next call, with the marks of this time."""
+        """Return a window that was handed out for the next call, with the marks of this time."""
         entries = window.next_call.entries
         own, until = self._marks.among(entries)
         outlook = Outlook(own=own, bound=until)
@@ -391,13 +391,13 @@ class Context:
         self._last = None
 
     def knows(self, ref: str) -> bool:
-        """Whether a whole reference, not the beginning of one, means one of the messages."""
+        """Return whether a whole reference, not the beginning of one, means one of the messages."""
         return is_whole(ref) and self.original(ref) is not None
 
     def recall(
         self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
     ) -> str:
-        """The original behind a reference; see `ChatWindow.recall`."""
+        """Return the original behind a reference; see `ChatWindow.recall`."""
         asked = {"ref": ref, "grep": grep, "lines": lines, "path": path, "part": part}
         return recalled(self._originals, asked)
 
@@ -406,7 +406,7 @@ class Context:
         return answer_call(block, self)
 
     def original(self, ref: str) -> Message | None:
-        """The message behind a reference (None: none, or several)."""
+        """Return the message behind a reference (None: none, or several)."""
         originals = self._originals
         known = matching(ref, originals) if isinstance(ref, str) else []
         return originals[known[0]] if len(known) == 1 else None
@@ -447,15 +447,15 @@ class Context:
         return self._tools.in_form(form)
 
     def counted(self, messages: Sequence[Message]) -> int:
-        """Tokens of a request of these messages and the tools, before any correction."""
+        """Return tokens of a request of these messages and the tools, before any correction."""
         return request_tokens(self._counter, messages, self._tools.needed)
 
     def corrected(self, tokens: int) -> int:
-        """A count corrected by what the provider reported."""
+        """Return a count corrected by what the provider reported."""
         return round(tokens * self.reports.calibration)
 
     def tokens_of(self, message: Message) -> int:
-        """Tokens of one message, by the corrected count."""
+        """Return tokens of one message, by the corrected count."""
         return round(self._counter.message(message) * self.reports.calibration)
 
     @property
@@ -466,24 +466,24 @@ class Context:
         return neutral_scale(self.model) * self.reports.calibration
 
     def _weighed(self, message: Message) -> int:
-        """The same by the count that the conversation plans with."""
+        """Return the same by the count that the conversation plans with."""
         return round(self._counter.message(message) * self.reports.scale)
 
     def ident_at(self, position: int) -> str:
-        """The id of the message at a position of the conversation."""
+        """Return the id of the message at a position of the conversation."""
         return self.conversation.items[position].id
 
     def pinned_by(self, pins: frozenset[str | int]) -> bool:
-        """Whether `pins` would have pinned the same of what was appended so far."""
+        """Return whether `pins` would have pinned the same of what was appended so far."""
         places = self.listed.places.keys()
         return places & self.pins == places & pins
 
     def unknown_pins(self) -> list[str | int]:
-        """The pins that no message was found for."""
+        """Return the pins that no message was found for."""
         return sorted(self.pins.difference(self.listed.places, self._late()), key=str)
 
     def _late(self) -> set[str | int | None]:
-        """The ids and positions of messages that wait for the results before them."""
+        """Return the ids and positions of messages that wait for the results before them."""
         return {key for one in self.listed.intake.late for key in (one.item.id, one.source)}
 
     def now_said(self, messages: Sequence[Chat]) -> None:
@@ -563,7 +563,7 @@ class Context:
 
 
 def _hint(way_back: str) -> Callable[[Message], str]:
-    """What a placeholder says of how the original is got back."""
+    """Return what a placeholder says of how the original is got back."""
     if not way_back:
         return reference
     return lambda message: f"{way_back} {reference(message)}"

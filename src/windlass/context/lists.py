@@ -139,7 +139,7 @@ class FollowedList:
     # ---- what is appended ---------------------------------------------------------------
 
     def read(self, given: Chat) -> ListReading | None:
-        """What the next object of the list is; None for one in OpenAI's chat form.
+        """Return what the next object of the list is; None for one in OpenAI's chat form.
 
         Raises SequenceError, and nothing has changed then, for what the provider refuses.
         """
@@ -181,7 +181,7 @@ class FollowedList:
             self.form = form
 
     def take(self, given: Chat, reading: ListReading | None) -> list[IntakeMessage]:
-        """The messages that the next object is, as it was read, and those that it completes.
+        """Return the messages that the next object is, as it was read, and those that it completes.
 
         Raises SequenceError for what no provider takes; it counts as not appended then.
         """
@@ -211,7 +211,7 @@ class FollowedList:
         return [*completed, *new]
 
     def flush(self) -> list[IntakeMessage]:
-        """The response whose items were held back, as what goes on."""
+        """Return the response whose items were held back, as what goes on."""
         if self._held is None:
             return []
         message, first, behind, mended = self._held
@@ -314,7 +314,7 @@ class FollowedList:
         return _Turn(before.end + len(group), len(self._objects), opened, caller)
 
     def opening(self) -> list[WrittenObject]:
-        """What the user says where the provider wants a word of theirs."""
+        """Return what the user says where the provider wants a word of theirs."""
         return [WrittenObject(one, ()) for one in self._module.opening()]
 
     def _anew(self, run: Sequence[Entry], caller: Message | None) -> list[dict[str, Any]]:
@@ -330,7 +330,7 @@ class FollowedList:
         return known.objects
 
     def _runs(self, group: Sequence[Entry]) -> list[list[Entry]]:
-        """The entries of one side, in the runs that are written as an object each.
+        """Return the entries of one side, in the runs that are written as an object each.
 
         What became neighbours by an edit is one object, and so are the results of one turn.
         """
@@ -350,7 +350,7 @@ class FollowedList:
         return runs
 
     def _own(self, run: Sequence[Entry]) -> list[dict[str, Any]] | None:
-        """The caller's objects that are these entries, if these are all that they are."""
+        """Return the caller's objects that are these entries, if these are all that they are."""
         origin = self._origins.get(run[0].item.id)
         if (
             origin is None
@@ -361,7 +361,7 @@ class FollowedList:
         return [self._sent(at) for at in range(origin.first, origin.behind)]
 
     def _sent(self, at: int) -> Any:
-        """The object at a position without the keys that are not sent, made once."""
+        """Return the object at a position without the keys that are not sent, made once."""
         given, unsent = self.objects[at], self._module.NOT_SENT
         if self._whole or unsent.isdisjoint(given):
             return given
@@ -372,7 +372,7 @@ class FollowedList:
 
 
 def copied(value: Any) -> Any:
-    """A copy of JSON data."""
+    """Return a copy of JSON data."""
     if isinstance(value, str) or value is None:
         return value
     if isinstance(value, dict | Mapping):  # most are a dict, which is the sooner known
@@ -413,7 +413,7 @@ class Memo(Generic[Kept]):
         return None
 
     def _take_out(self, kept: Kept, count: int) -> bool:
-        """Whether it was still there, as it was; another thread may have used it."""
+        """Return whether it was still there, as it was; another thread may have used it."""
         with self._lock:
             if kept not in self._kept or kept.count != count:
                 return False

@@ -27,11 +27,11 @@ class Originals(Protocol):
     def recall(
         self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
     ) -> str:
-        """The original behind a reference, or the part of it that is asked for."""
+        """Return the original behind a reference, or the part of it that is asked for."""
         ...
 
     def original(self, ref: str) -> Message | None:
-        """The message behind a reference (None: none, or several)."""
+        """Return the message behind a reference (None: none, or several)."""
         ...
 
 
@@ -70,7 +70,7 @@ def answer_call(block: Any, originals: Originals) -> Any:
 
 
 def recalled(originals: Mapping[str, Message], asked: Mapping[str, Any]) -> str:
-    """The original behind a reference, or the part of it that is asked for.
+    """Return the original behind a reference, or the part of it that is asked for.
 
     `originals` are known by their content hash, `asked` are all arguments of `recall`. What a model
     may get wrong is answered with a sentence for it. Raises UsageError where an argument is not
@@ -126,7 +126,7 @@ class _Call:
 
 
 def _answered(call: _Call, originals: Originals) -> tuple[str, Message | None]:
-    """What a call asks for, and the original where all of it is asked for.
+    """Return what a call asks for, and the original where all of it is asked for.
 
     What a model wrote wrongly is answered with a sentence for it.
     """
@@ -147,7 +147,7 @@ def _answered(call: _Call, originals: Originals) -> tuple[str, Message | None]:
 
 
 def _call_in(block: Any) -> _Call | None:
-    """The call that an object or its JSON is; None: it is something else."""
+    """Return the call that an object or its JSON is; None: it is something else."""
     inner = _held(block, "functionCall", "function_call")
     if inner is not None:
         return _of_gemini(inner)
@@ -174,7 +174,7 @@ def _call(form: FormName, ident: Any, name: Any, arguments: Any) -> _Call | None
 
 
 def _held(holder: Any, *names: str) -> Any:
-    """The first of these that an object or a dict has."""
+    """Return the first of these that an object or a dict has."""
     for name in names:
         one = holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
         if one is not None:

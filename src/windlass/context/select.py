@@ -125,7 +125,7 @@ def select(
     model: str | None = None,
     **scoring: Unpack[ScoringOptions],
 ) -> Chosen:
-    """The messages that matter most for a task, within a budget.
+    """Return the messages that matter most for a task, within a budget.
 
     Args:
         messages: A session in OpenAI's chat form, OpenAI's Responses form, Anthropic's or
@@ -244,7 +244,7 @@ class _Session:
         return len(self.given)
 
     def begins(self, messages: Sequence[Chat], model: str | None) -> bool:
-        """Whether it was given the beginning of these messages."""
+        """Return whether it was given the beginning of these messages."""
         return (
             self.model == model
             and self.count <= len(messages)
@@ -289,7 +289,7 @@ class _Session:
         return [place < start for place in range(len(self.taken))]
 
     def marked(self, callouts: Collection[str | int]) -> list[int]:
-        """The places of callouts. Raises UsageError for one that names no message."""
+        """Return the places of callouts. Raises UsageError for one that names no message."""
         if isinstance(callouts, str):
             raise UsageError(f"callouts are a list of ids or positions, not {callouts!r:.80}")
         unknown = [one for one in callouts if one not in self._places]
@@ -301,11 +301,11 @@ class _Session:
         return [self._places[one] for one in callouts]
 
     def places_of(self, at: int) -> range:
-        """The places of a unit."""
+        """Return the places of a unit."""
         return self.index.units[at].places
 
     def chats(self, places: Sequence[int]) -> list[Chat]:
-        """The messages at these places, in the form of the session."""
+        """Return the messages at these places, in the form of the session."""
         entries: list[Entry] = []
         for place in places:
             item = self.taken[place].item

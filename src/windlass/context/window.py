@@ -104,19 +104,19 @@ class Counts(Originals, Protocol):
         ...
 
     def counted(self, messages: Sequence[Message]) -> int:
-        """Tokens of a request of these messages and the tools, before any correction."""
+        """Return tokens of a request of these messages and the tools, before any correction."""
         ...
 
     def corrected(self, tokens: int) -> int:
-        """A count corrected by what the provider reported."""
+        """Return a count corrected by what the provider reported."""
         ...
 
     def tokens_of(self, message: Message) -> int:
-        """Tokens of one message, by the corrected count."""
+        """Return tokens of one message, by the corrected count."""
         ...
 
     def ident_at(self, position: int) -> str:
-        """The id of the message at a position of the conversation."""
+        """Return the id of the message at a position of the conversation."""
         ...
 
 
@@ -153,13 +153,13 @@ class ChatWindow:
         return self._parts.next_call
 
     def marked(self, sent: Sent, own_marks: tuple[Place | None, ...]) -> ChatWindow:
-        """The same window with other cache marks."""
+        """Return the same window with other cache marks."""
         call = replace(self._parts.next_call, sent=sent)
         parts = replace(self._parts, next_call=call, own_marks=own_marks)
         return ChatWindow(self._context, parts, self._objects, self._form)
 
     def begins_with(self, count: int) -> bool:
-        """Whether the first so many of the messages are a system message each."""
+        """Return whether the first so many of the messages are a system message each."""
         entries = self._parts.entries[:count]
         alone = [one.entries for one in self._objects[:count]] == [(one,) for one in entries]
         return alone and len(entries) == count and all(one.message.is_system for one in entries)
@@ -230,11 +230,11 @@ class ChatWindow:
         return tuple(place and self._placed(place) for place in self._parts.own_marks)
 
     def _marked(self, places: Sequence[Place]) -> tuple[Place, ...]:
-        """The places in `messages`."""
+        """Return the places in `messages`."""
         return tuple(filter(None, map(self._placed, places)))
 
     def _placed(self, place: Place) -> Place | None:
-        """A place among the entries as one in `messages`; None where that takes no mark."""
+        """Return a place among the entries as one in `messages`; None where that takes no mark."""
         at, part = place
         if at < 0:
             return place
@@ -284,7 +284,7 @@ class ChatWindow:
         return self._context.corrected(counted(whole) - bare)
 
     def wire(self, provider: Provider) -> dict[str, Any]:
-        """The window in a provider's own form: its messages, system prompt and tools.
+        """Return the window in a provider's own form: its messages, system prompt and tools.
 
         Cache marks stand in it where the model wants them. A tool that was called and is not
         among the tools gets a bare definition, without which providers refuse the call.
@@ -335,7 +335,7 @@ class ChatWindow:
     def recall(
         self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
     ) -> str:
-        """The original behind a reference, or the part of it that is asked for.
+        """Return the original behind a reference, or the part of it that is asked for.
 
         `grep` is a regular expression, `lines` a range such as `10-40`, `path` a place in a
         JSON text; `part` is one of them, or several, in one text, as the tool `recall` takes it.
@@ -345,7 +345,7 @@ class ChatWindow:
         return self._context.recall(ref, grep, lines, path, part)
 
     def answer(self, block: Any) -> Any:
-        """The result of a model's call of `recall`, in the form of the call, to be appended.
+        """Return the result of a model's call of `recall`, in the form of the call, to be appended.
 
         `block` is the call as its client or its JSON has it: a block `tool_use` of Anthropic's, a
         tool call of a chat completion, an item `function_call` of OpenAI's Responses, a
@@ -356,7 +356,7 @@ class ChatWindow:
 
 
 def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
-    """What became of each message: those of the list, then those that nobody said."""
+    """Yield what became of each message: those of the list, then those that nobody said."""
     shown = {entry.item.id: entry for entry in parts.entries}
     edits = {context.ident_at(at): edit for at, edit in parts.edits.items()}
     written, added = entry_repairs(parts.entries, form, context.model, context.specs)
@@ -397,7 +397,7 @@ def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
 
 
 def _added(context: Counts, ident: str, reason: str) -> Shown:
-    """What the request says for the user at one of its ends."""
+    """Return what the request says for the user at one of its ends."""
     message = user(GO_ON)
     tokens = context.tokens_of(message)
     return Shown(ident, None, "inserted", "repair", reason, reference(message), 0, tokens)

@@ -72,7 +72,7 @@ class WrapOptions:
 
 
 def wrapped(client: Client, options: WrapOptions, report: WrapReport) -> Client:
-    """A copy of a client whose requests send the windows of their conversations.
+    """Return a copy of a client whose requests send the windows of their conversations.
 
     `report` is told of them, and becomes its attribute `windlass`. Raises UsageError for another
     client, for one that is wrapped, and for a share that is none.
@@ -170,7 +170,7 @@ class _Wrapper:
         return context
 
     def asked(self, path: str, body: Any) -> tuple[Any, _Asking | None]:
-        """The body to be sent for a request, and who hears of its answer (None: nobody)."""
+        """Return the body to be sent for a request, and who hears of its answer (None: nobody)."""
         if (form := form_of_request(path, body)) is None:
             return body, None
         with self.threads.lock:
@@ -198,7 +198,7 @@ class _Wrapper:
             return body, _Asking(self, record)
 
     def _sent(self, request: Opened, thread: Thread, record: WrappedCall) -> tuple[Any, _Asking]:
-        """The body to be sent for a request of a thread, and who hears of its answer."""
+        """Return the body to be sent for a request of a thread, and who hears of its answer."""
         model, at = self._model(request.model), time.monotonic()
         record.assumed = (model.assumed,) if model.assumed else ()
         gap = None if thread.called_at is None else at - thread.called_at
@@ -231,7 +231,7 @@ class _Wrapper:
         return body, asking
 
     def _why_as_it_came(self, thread: Thread) -> str:
-        """Why a request goes out as it came (empty: its window goes out)."""
+        """Return why a request goes out as it came (empty: its window goes out)."""
         if os.environ.get(_PASSTHROUGH, "0").lower() not in ("", "0", "false", "no"):
             return f"{_PASSTHROUGH} is set"
         if thread.drawn < self._options.holdout:
@@ -369,7 +369,7 @@ class _Asking:
             account.add(usage, plain)
 
     def again(self, error: Exception) -> Mapping[str, Any]:
-        """The body to be sent in place of one that was refused for its thinking.
+        """Return the body to be sent in place of one that was refused for its thinking.
 
         Raises the error where it says something else.
         """

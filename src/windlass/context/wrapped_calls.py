@@ -191,7 +191,7 @@ class Conversations(Protocol):
         ...
 
     def contents(self) -> Mapping[int, CallContents]:
-        """What was said in their calls, by the numbers of the calls."""
+        """Return what was said in their calls, by the numbers of the calls."""
         ...
 
 
@@ -251,7 +251,7 @@ class WrapReport:
         return difference_of_means(sides[False], sides[True])
 
     def _by_thread(self) -> list[tuple[bool, float, float]]:
-        """Each conversation: whether it is held out, its plain cost and its cost."""
+        """Return each conversation: whether it is held out, its plain cost and its cost."""
         sums: dict[int, tuple[bool, float, float]] = {}
         for call in self.answered:
             _, plain, paid = sums.get(call.thread, (False, 0.0, 0.0))
@@ -288,7 +288,7 @@ class WrapReport:
         return answer_call(block, self)
 
     def original(self, ref: str) -> Message | None:
-        """The message behind a reference in any of the conversations (None: in none)."""
+        """Return the message behind a reference in any of the conversations (None: in none)."""
         contexts = self._contexts
         known = (one for one in contexts if len(contexts) == 1 or one.knows(ref))
         return next((one.original(ref) for one in known), None)

@@ -22,7 +22,7 @@ from windlass.tools.base import RunCascade
 
 
 def cascade_caller(run: CascadeRun, phase: str, now: TurnState) -> RunCascade:
-    """What runs the cascades that a phase calls, each as of the turn that calls it."""
+    """Return what runs the cascades that a phase calls, each as of the turn that calls it."""
 
     async def run_cascade(call: ToolCall, arguments: Mapping[str, Any]) -> str:
         turn = run.record.turn(phase, now.attempt, now.turn)
@@ -34,7 +34,7 @@ def cascade_caller(run: CascadeRun, phase: str, now: TurnState) -> RunCascade:
 async def call_cascade(
     run: CascadeRun, turn: Step, call: ToolCall, arguments: Mapping[str, Any]
 ) -> str:
-    """The output of the cascade that a call of a turn names, on these arguments.
+    """Return the output of the cascade that a call of a turn names, on these arguments.
 
     A resumed run takes up the session that it began. Raises ToolError where the cascade fails, runs
     above already, is nested too deep or is one too many, RunLimitReached where it would pass a
@@ -77,7 +77,7 @@ async def call_cascade(
 
 
 def _upward(run: CascadeRun | None) -> Iterator[CascadeRun]:
-    """A run, and those above it."""
+    """Yield a run, and those above it."""
     while run is not None:
         yield run
         run = run.above

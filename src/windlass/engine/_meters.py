@@ -99,18 +99,18 @@ class ModelCaches:
     """The last request as (identity, tokens), tools first: what a cache may hold of it."""
 
     def of(self, info: ModelInfo) -> ModelCache:
-        """The cache of a model, made at the first question."""
+        """Return the cache of a model, made at the first question."""
         if info.name not in self.by_model:
             self.by_model[info.name] = cache_of_model(info)
         return self.by_model[info.name]
 
     def fork(self) -> ModelCaches:
-        """A copy for a sounding: what the last call of each sounding was sent is its own."""
+        """Return a copy for a sounding: what the last call of each sounding was sent is its own."""
         caches = {name: cache.fork() for name, cache in self.by_model.items()}
         return ModelCaches(caches, list(self.previous))
 
     def for_task(self, *, parallel: bool) -> ModelCaches:
-        """The caches for a task, which continues no earlier request.
+        """Return the caches for a task, which continues no earlier request.
 
         `parallel`: others run beside it, so that it counts on nothing of what they are sent.
         """
@@ -153,7 +153,7 @@ class Net:
 
 
 def cache_of_model(info: ModelInfo) -> ModelCache:
-    """The cache of a model before its first call."""
+    """Return the cache of a model before its first call."""
     name = info.name
     assumed: list[str] = []
     billed_rate = rate(name)

@@ -64,16 +64,16 @@ class StateCopy(UserDict[str, Any]):
         self.touched[key] = None
 
     def snapshot(self) -> dict[str, str]:
-        """Each value as JSON text, by its key."""
+        """Return each value as JSON text, by its key."""
         return {key: json.dumps(value, default=str) for key, value in self.data.items()}
 
     def changed_since(self, before: Mapping[str, str]) -> dict[str, Any]:
-        """The values that are other ones than in a snapshot."""
+        """Return the values that are other ones than in a snapshot."""
         now = self.snapshot()
         return {key: self.data[key] for key, text in now.items() if before.get(key) != text}
 
     def changes(self, phase: str) -> tuple[StateChange, ...]:
-        """The keys this attempt set, or changed inside, as they are recorded."""
+        """Return the keys this attempt set, or changed inside, as they are recorded."""
         inside = [key for key, value in self._before.items() if self.data.get(key) != value]
         keys = [key for key in dict.fromkeys([*self.touched, *inside]) if key in self.data]
         return tuple(StateChange(phase, key, self.data[key]) for key in keys)
@@ -103,7 +103,7 @@ class PhaseMessages:
         return assemble(self.blocks, show(self.own, ""))
 
     def of_attempt(self, attempt: int) -> list[Item]:
-        """The messages said in an attempt."""
+        """Return the messages said in an attempt."""
         return [item for item in self.own if item.attempt == attempt]
 
 
@@ -234,7 +234,7 @@ class PhaseRun:
         return self.messages.instructions
 
     def row(self, node: NodeType, message: Message | None = None) -> Row:
-        """A row at the place where it is."""
+        """Return a row at the place where it is."""
         now = self.now
         return Row(node, message=message, phase=self.phase.name, turn=now.turn, attempt=now.attempt)
 

@@ -71,12 +71,12 @@ class Run:
     def definitions(
         self, allowed: Sequence[ToolSpec], messages: Sequence[Message]
     ) -> tuple[ToolSpec, ...]:
-        """The tools a request must define: those it allows, and those its messages call."""
+        """Return the tools a request must define: those it allows, and those its messages call."""
         registered = {name: self.registry.get(name).spec for name in self.registry.names()}
         return tools_needed(allowed, messages, registered)
 
     def template_values(self) -> dict[str, Any]:
-        """The values that templates see: input, state, outputs of earlier phases."""
+        """Return the values that templates see: input, state, outputs of earlier phases."""
         session = self.session
         return {"input": self.input, "state": session.state, "outputs": session.outputs}
 
@@ -103,7 +103,7 @@ class Run:
         return dollars
 
     def charge_tool(self, spent: Spent) -> float | None:
-        """The same for what a tool's own call of a model used."""
+        """Return the same for what a tool's own call of a model used."""
         dollars = spent.dollars
         if dollars is None:
             dollars = cost(spent.model, **asdict(spent.usage))

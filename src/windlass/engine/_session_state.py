@@ -102,7 +102,7 @@ class SessionState:
     """The visit of the phase that runs."""
 
     def names_that_ran(self, exclude: Collection[str] = ()) -> list[str]:
-        """The phases that ended, those of sub-cascades included, in order.
+        """Return the phases that ended, those of sub-cascades included, in order.
 
         `exclude` names phases of sub-cascades that are left out.
         """
@@ -116,7 +116,7 @@ class SessionState:
         return names
 
     def fork(self) -> SessionState:
-        """A copy for a sounding, which changes nothing of the original."""
+        """Return a copy for a sounding, which changes nothing of the original."""
         return replace(
             self,
             state=dict(self.state),
@@ -130,7 +130,7 @@ class SessionState:
         )
 
     def for_task(self, *, parallel: bool) -> SessionState:
-        """The state for a task, without the edits and marks of other tasks.
+        """Return the state for a task, without the edits and marks of other tasks.
 
         `parallel`: others run beside it, so that it has its own copy of state and outputs.
         """

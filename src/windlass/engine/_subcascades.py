@@ -29,7 +29,7 @@ from windlass.window.originals import meant, reference
 
 
 def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
-    """The run of a phase's sub-cascade, with nothing done yet."""
+    """Return the run of a phase's sub-cascade, with nothing done yet."""
     index = next(at for at, each in enumerate(run.cascade.phases) if each is phase)
     held, sub = run.children[index, position], phase.sub_cascades[position]
     visit = run.session.visit.number
@@ -55,7 +55,7 @@ def open_below(
     on_event: Callable[[Event], None] | None = None,
     **more: Any,
 ) -> CascadeRun:
-    """A run whose session is called after that of `run`; taken up where it began already."""
+    """Return a run whose session is called after that of `run`; taken up where it began already."""
     session = run.opened.below(name, may_be_begun=run.record.recorded is not None)
     child = prepare(
         ready,
@@ -76,7 +76,7 @@ def open_below(
 
 
 def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
-    """The input of a sub-cascade: the state, over it the input, over both what is mapped.
+    """Return the input of a sub-cascade: the state, over it the input, over both what is mapped.
 
     A text of `input_map` that is a key of the state, or else of the input, stands for its value.
     """
@@ -151,7 +151,7 @@ def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:
 def phase_output(
     record: Recorder, phase: str | None, visit: int | None = None, *, is_result: bool = False
 ) -> PhaseOutput:
-    """The output of a visit of a phase: its text, state, pictures and stored tool results.
+    """Return the output of a visit of a phase: its text, state, pictures and stored tool results.
 
     A tool result is found by its reference (`result_` and a content hash) or by the
     name of its tool, which means that tool's latest result. Without a phase it is that of the

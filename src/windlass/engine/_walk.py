@@ -59,7 +59,7 @@ def _begin_visit(run: CascadeRun, phase: Phase) -> bool:
 
 
 def _next_phase(run: CascadeRun, phase: Phase) -> Phase | None:
-    """The phase that comes next (None: the run is over); in a graph the record says why."""
+    """Return the phase that comes next (None: the run is over); in a graph the record says why."""
     phases, name = list(run.cascade.phases), phase.name
     route = run.session.route
     if route is None and not is_graph(phases):

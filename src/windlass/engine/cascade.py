@@ -235,7 +235,7 @@ def _outcome(run: CascadeRun, ending: Ending, error: str | None) -> Outcome:
 
 
 def needed_servers(run: CascadeRun) -> Servers:
-    """The MCP servers whose tools the cascade names, not started. Raises UsageError.
+    """Return the MCP servers whose tools the cascade names, not started. Raises UsageError.
 
     One that the cascade declares goes before one of the same name in the settings.
     """
@@ -296,6 +296,6 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
 
 
 def _models_of(cascade: Cascade, settings: Settings) -> list[str]:
-    """The models that will see content of a cascade that runs below another."""
+    """Return the models that will see content of a cascade that runs below another."""
     settings = settings.of_models(cascade.models, cascade.cascade_id)
     return [*model_names(cascade, settings), *models_beside(cascade, settings)]

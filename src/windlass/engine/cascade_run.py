@@ -111,11 +111,11 @@ class CascadeRun(Run):
         return self.parent
 
     def stands_for(self, phase: Phase) -> str | None:
-        """The phase whose output that of `phase` is, too (None: none's)."""
+        """Return the phase whose output that of `phase` is, too (None: none's)."""
         return stands_for(phase.name, {each.name: each.on_error for each in self.cascade.phases})
 
     def within(self, allowance: Allowance) -> CascadeRun:
-        """The same run, each call of which counts against these limits, too."""
+        """Return the same run, each call of which counts against these limits, too."""
         if not allowance.limits:
             return self
         return replace(

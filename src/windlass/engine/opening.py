@@ -75,7 +75,7 @@ def check_unedited(store: Store, session_id: str) -> None:
 
 
 def has_begun(store: Store, session_id: str) -> bool:
-    """Whether a store has a session of just this name."""
+    """Return whether a store has a session of just this name."""
     try:
         store.start(session_id)
     except UsageError:
@@ -84,7 +84,7 @@ def has_begun(store: Store, session_id: str) -> bool:
 
 
 def new_session_id() -> str:
-    """A name for a session: the time in UTC, and chance."""
+    """Return a name for a session: the time in UTC, and chance."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 

@@ -18,7 +18,7 @@ class Talk(Protocol):
         """Send a message; the session's answer. Raises UsageError for an empty one."""
 
     def send_sync(self, text: str) -> Result:
-        """The same for code that is not async."""
+        """Return the same for code that is not async."""
 
 
 @dataclass(frozen=True, slots=True)

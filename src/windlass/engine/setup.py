@@ -43,7 +43,7 @@ def prepare(
     resolve: Resolve,
     on_event: Callable[[Event], None] | None = None,
 ) -> CascadeRun:
-    """A run of a checked cascade with everything in its hands, and nothing done yet.
+    """Return a run of a checked cascade with everything in its hands, and nothing done yet.
 
     Raises UsageError.
     """
@@ -73,7 +73,7 @@ def prepare(
 
 
 def check_input(cascade: Cascade, input: Mapping[str, Any], settings: Settings) -> dict[str, Any]:  # noqa: A002
-    """The input of a run of a cascade, with what its schema fills in. Raises UsageError."""
+    """Return the input of a run of a cascade, with what its schema fills in. Raises UsageError."""
     try:
         json.dumps(input, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -116,7 +116,7 @@ def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None
 
 
 def web_search_of(cascade: Cascade, settings: Settings, resolve: Resolve) -> WebSearch | None:
-    """The search of the web that the settings name, where a phase may use it; else None.
+    """Return the search of the web that the settings name, where a phase may use it; else None.
 
     Raises UsageError for a model that is not there or cannot search.
     """

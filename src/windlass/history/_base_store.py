@@ -75,7 +75,7 @@ _SELECT: Final = re.compile(r"(select|with|values)\b", re.IGNORECASE)
 
 
 def is_select(sql: str) -> bool:
-    """Whether the text begins with SELECT, WITH or VALUES, comments aside."""
+    """Return whether the text begins with SELECT, WITH or VALUES, comments aside."""
     at = 0
     while comment := _COMMENTS.match(sql, at):
         at = comment.end()
@@ -135,7 +135,7 @@ class BaseStore(ABC, Generic[_Session]):
 
     @abstractmethod
     def _begin(self, row: SessionRow) -> _Session:
-        """A session that is not there yet."""
+        """Return a session that is not there yet."""
 
     @abstractmethod
     def _name_result(self, session_id: str, ref: str, key: str, body: Mapping[str, bytes]) -> None:
@@ -151,15 +151,15 @@ class BaseStore(ABC, Generic[_Session]):
 
     @abstractmethod
     def _query(self, sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
-        """The rows of a text that begins as a SELECT does."""
+        """Return the rows of a text that begins as a SELECT does."""
 
     @abstractmethod
     def used_blobs(self) -> set[str]:
-        """The blobs that the record names."""
+        """Return the blobs that the record names."""
 
     @abstractmethod
     def visible_names(self) -> set[str]:
-        """The visible names of pictures and results, as paths under the store's folder."""
+        """Return the visible names of pictures and results, as paths under the store's folder."""
 
     # ---- and what all do alike ------------------------------------------------------
 
@@ -182,7 +182,7 @@ class BaseStore(ABC, Generic[_Session]):
         return tuple(self._append(prepare(batch)).ids)
 
     def _head(self, prepared: Prepared) -> SessionHead:
-        """What there is of the batch's session; one that begins is begun."""
+        """Return what there is of the batch's session; one that begins is begun."""
         begins = prepared.batch.start is not None
         head = self._heads.get(prepared.session_id)
         if head is not None and not begins and head.is_current:
@@ -247,7 +247,7 @@ class BaseStore(ABC, Generic[_Session]):
         return self._locks.holders()
 
     def _topmost(self, session_id: str) -> str:
-        """The session under which one runs, and which is under none."""
+        """Return the session under which one runs, and which is under none."""
         met = {session_id}
         with self._use():
             while (session := self._find(session_id)) is not None:
@@ -339,7 +339,7 @@ class BaseStore(ABC, Generic[_Session]):
     def _without_running(
         self, chosen: list[tuple[int, str]]
     ) -> tuple[list[tuple[int, str]], list[str]]:
-        """These sessions without those that somebody runs, and which he runs."""
+        """Return these sessions without those that somebody runs, and which he runs."""
         holders = self._holders()
         held = {name for name, each in holders.items() if each.state != "broken off"}
         above = [(each, self._topmost(each[1])) for each in chosen if held]
@@ -349,7 +349,7 @@ class BaseStore(ABC, Generic[_Session]):
         return [each for each, name in above if name not in running], [*running]
 
     def _with_children(self, chosen: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        """These sessions, and all that ran under them."""
+        """Return these sessions, and all that ran under them."""
         named = {name: number for number, name in chosen}
         above = tuple(named)
         while above:
@@ -372,7 +372,7 @@ class BaseStore(ABC, Generic[_Session]):
         return session
 
     def _table(self, session_id: str, kind: type[TableRow]) -> list[TableRow]:
-        """The rows of a session in a table; none where it is unknown."""
+        """Return the rows of a session in a table; none where it is unknown."""
         session = self._find(session_id)
         return [] if session is None else session.table(kind)
 
@@ -381,7 +381,7 @@ class BaseStore(ABC, Generic[_Session]):
         return UsageError(f"no session {session_id!r} in this store: {hint}")
 
     def messages(self, keys: Iterable[str | None]) -> dict[str | None, Message]:
-        """The messages with these keys.
+        """Return the messages with these keys.
 
         Raises StoreError for one that is missing or changed, where no stand-in is wanted.
         """
@@ -397,7 +397,7 @@ class BaseStore(ABC, Generic[_Session]):
         return messages
 
     def changed(self, session_id: str) -> Sequence[Discrepancy]:
-        """What of a session, and of those that ran under it, is not as it was appended.
+        """Return what of a session, and of those that ran under it, is not as it was appended.
 
         Raises UsageError for an unknown session.
         """
@@ -417,7 +417,7 @@ class BaseStore(ABC, Generic[_Session]):
         self.blobs.on_lost = tell_once(tell)
 
     def rows(self, session_id: str, *, phase: str | None = None) -> Iterator[StoredRow]:
-        """A session's rows in order, with their messages; none where it is unknown.
+        """Yield a session's rows in order, with their messages; none where it is unknown.
 
         Bytes of pictures are not among them: `picture` fetches them.
         """
@@ -435,12 +435,12 @@ class BaseStore(ABC, Generic[_Session]):
             after = portion[-1].seq
 
     def message(self, key: str) -> Message:
-        """The message body with this key. Raises StoreError where there is none."""
+        """Return the message body with this key. Raises StoreError where there is none."""
         with self._use():
             return self.messages([key])[key]
 
     def picture(self, sha256: str) -> bytes:
-        """The bytes of a picture. Raises StoreError where they are missing or changed."""
+        """Return the bytes of a picture. Raises StoreError where they are missing or changed."""
         with self._use():
             try:
                 return self.blobs.read(sha256)
@@ -450,7 +450,7 @@ class BaseStore(ABC, Generic[_Session]):
                 raise damage_error(f"the file of picture {sha256!r} has been changed") from error
 
     def calls(self, session_id: str) -> Sequence[CallRecord]:
-        """The session's calls in order, each with its whole window."""
+        """Return the session's calls in order, each with its whole window."""
         with self._use():
             session = self._find(session_id)
             stored = [] if session is None else list(windows(session.table(CallRow)))
@@ -469,7 +469,7 @@ class BaseStore(ABC, Generic[_Session]):
         ]
 
     def edits(self, session_id: str) -> Sequence[EditRecord]:
-        """The committed edits of a session, in order; none where it is unknown."""
+        """Return the committed edits of a session, in order; none where it is unknown."""
         with self._use():
             stored = self._table(session_id, EditRow)
             messages = self.messages(row.replacement for row in stored)
@@ -481,18 +481,18 @@ class BaseStore(ABC, Generic[_Session]):
         ]
 
     def state(self, session_id: str) -> Sequence[StateChange]:
-        """The state changes of a session, in order."""
+        """Return the state changes of a session, in order."""
         with self._use():
             stored = self._table(session_id, StateRow)
         return [StateChange(row.phase, row.key, json.loads(row.value_json)) for row in stored]
 
     def outcomes(self, session_id: str) -> Sequence[Outcome]:
-        """How the phases, and at last the session, ended."""
+        """Return how the phases, and at last the session, ended."""
         with self._use():
             return [packing.read_outcome(row) for row in self._table(session_id, OutcomeRow)]
 
     def find_session(self, name: str) -> str:
-        """The id of the session that `name` means: an id, the beginning of one, or `latest`.
+        """Return the id of the session that `name` means: an id, the beginning of one, or `latest`.
 
         A whole id goes before a beginning. `latest` is the newest run, whether it has ended or
         not. Memory banks go by their whole names. Raises UsageError where `name` fits no session,
@@ -537,7 +537,7 @@ class BaseStore(ABC, Generic[_Session]):
         )
 
     def batches(self, session_id: str) -> int:
-        """How many batches were appended to a session (0: there is none of that name)."""
+        """Return how many batches were appended to a session (0: there is none of that name)."""
         with self._use():
             session = self._find(session_id)
             last = None if session is None else session.last_batch()
@@ -563,7 +563,7 @@ class BaseStore(ABC, Generic[_Session]):
             yield self._find(session_id)
 
     def cards(self, session_id: str) -> Sequence[Card]:
-        """The cards of a session, in the order of its messages; [] where there are none."""
+        """Return the cards of a session, in the order of its messages; [] where there are none."""
         with self._find_for_cards(session_id) as session:
             return [] if session is None else session.cards()
 
@@ -587,7 +587,7 @@ class BaseStore(ABC, Generic[_Session]):
 
 
 def reference_taken(ref: str, key: str) -> StoreError:
-    """The error for a reference that stands for another message."""
+    """Return the error for a reference that stands for another message."""
     return StoreError(
         f"the reference {ref!r} stands for message {key!r} already: "
         "a reference must not be given twice"

@@ -51,7 +51,7 @@ def _checked(sha256: str, data: bytes) -> bytes:
 
 
 def visible_files(folder: Path) -> list[Path]:
-    """The files in the places where a store keeps visible names; none in a linked folder."""
+    """Return the files in the places where a store keeps visible names; none in a linked folder."""
     found = [*folder.glob("images/*/*/*image_*"), *folder.glob("storage/tool_results/*.json")]
     return [path for path in found if linked_part(path.parent, folder) is None]
 
@@ -93,7 +93,7 @@ class Blobs:
         return self.root / sha256[:2] / sha256
 
     def has(self, sha256: str) -> bool:
-        """Whether a file of that name is there; its bytes are not looked at."""
+        """Return whether a file of that name is there; its bytes are not looked at."""
         path = self.path(sha256)
         return path.is_file() and linked_part(path, self._within) is None
 
@@ -129,7 +129,7 @@ class Blobs:
         return damaged
 
     def read(self, sha256: str, *, check: bool = True) -> bytes:
-        """The bytes of a blob.
+        """Return the bytes of a blob.
 
         With `check` they are hashed, and ValueError is raised when they are not what
         the name says. Raises FileNotFoundError where there is no such blob.
@@ -160,7 +160,7 @@ class Blobs:
         sync_folder(path.parent)
 
     def list(self) -> Iterator[str]:
-        """The names of all blobs, in no order; temporary files are left out."""
+        """Yield the names of all blobs, in no order; temporary files are left out."""
         for path in self._files("*"):
             if not path.name.endswith(TEMPORARY):
                 yield path.name
@@ -172,13 +172,13 @@ class Blobs:
                 path.unlink(missing_ok=True)
 
     def _files(self, names: str) -> Iterator[Path]:
-        """The files of such names beside the blobs; none in a linked folder."""
+        """Yield the files of such names beside the blobs; none in a linked folder."""
         for folder in self.root.glob("??"):
             if linked_part(folder, self._within) is None:
                 yield from folder.glob(names)
 
     def size(self, sha256: str) -> int:
-        """The size of a blob in bytes."""
+        """Return the size of a blob in bytes."""
         return self.path(sha256).stat().st_size
 
     def written(self, sha256: str) -> float:
@@ -190,7 +190,7 @@ class Blobs:
         os.utime(self.path(sha256))
 
     def digest(self, sha256: str) -> str:
-        """The SHA-256 that the bytes of the blob really have."""
+        """Return the SHA-256 that the bytes of the blob really have."""
         return file_digest(self.path(sha256))
 
     def remove(self, sha256: str) -> None:
@@ -239,7 +239,7 @@ class ObjectBlobs:
         return self._do(method, f"{sha256[:2]}/{sha256}", *values)
 
     def has(self, sha256: str) -> bool:
-        """Whether there is an object of that name."""
+        """Return whether there is an object of that name."""
         try:
             self._do_for("head", sha256)
         except FileNotFoundError:
@@ -254,7 +254,7 @@ class ObjectBlobs:
         return ()
 
     def read(self, sha256: str, *, check: bool = True) -> bytes:
-        """The bytes of a blob."""
+        """Return the bytes of a blob."""
         data = bytes(self._do_for("get", sha256).bytes())
         return _checked(sha256, data) if check else data
 
@@ -263,7 +263,7 @@ class ObjectBlobs:
         replace(_visible(folder, name), [self.read(sha256)], PRIVATE_FILE, durable=True)
 
     def list(self) -> Iterator[str]:
-        """The names of all blobs."""
+        """Yield the names of all blobs."""
         for portion in self._do("list"):
             for entry in portion:
                 name = str(entry["path"]).rpartition("/")[2]
@@ -271,7 +271,7 @@ class ObjectBlobs:
                     yield name
 
     def size(self, sha256: str) -> int:
-        """The size of a blob in bytes."""
+        """Return the size of a blob in bytes."""
         return int(self._do_for("head", sha256)["size"])
 
     def written(self, sha256: str) -> float:
@@ -283,7 +283,7 @@ class ObjectBlobs:
         self._do_for("put", sha256, self.read(sha256))
 
     def digest(self, sha256: str) -> str:
-        """The SHA-256 of what is stored under that name."""
+        """Return the SHA-256 of what is stored under that name."""
         return hashlib.sha256(self.read(sha256, check=False)).hexdigest()
 
     def remove(self, sha256: str) -> None:

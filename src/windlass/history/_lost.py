@@ -28,13 +28,13 @@ class Lost(Message):
 
     @classmethod
     def of(cls, key: str, why: str, role: Role = "user") -> Lost:
-        """The stand-in for the message with this key."""
+        """Return the stand-in for the message with this key."""
         message = cls(role, (Text(f"[message {key[:16]} cannot be read: {why}]"),))
         message.__dict__["key"] = key  # else it would be worked out from this text
         return message
 
     def in_row(self, node_type: str) -> Lost:
-        """The same in the role that messages of such a row have."""
+        """Return the same in the role that messages of such a row have."""
         message = Lost(_ROLES.get(node_type, self.role), self.parts)
         message.__dict__["key"] = self.key
         return message
@@ -53,7 +53,7 @@ def tell_once(tell: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def damage_error(what: str) -> StoreError:
-    """The error for a piece of the record that is not what it should be."""
+    """Return the error for a piece of the record that is not what it should be."""
     return StoreError(f"{what}: the store is damaged, run `windlass verify` to see how")
 
 

@@ -106,7 +106,7 @@ class Prepared:
         return [packing.text(row.trace_id) for row in self.batch.rows]
 
     def session_row(self) -> SessionRow:
-        """The session's own row, of a batch that begins one."""
+        """Return the session's own row, of a batch that begins one."""
         start = self.batch.start
         assert start is not None
         return SessionRow(
@@ -122,11 +122,11 @@ class Prepared:
         )
 
     def missing_picture(self, sha256: str) -> StoreError:
-        """The error for a picture whose bytes are nowhere."""
+        """Return the error for a picture whose bytes are nowhere."""
         return self.refusal(f"the bytes of picture {sha256!r} are neither given nor stored")
 
     def refusal(self, reason: str) -> StoreError:
-        """The error that stops this batch."""
+        """Return the error that stops this batch."""
         return StoreError(f"{reason} (session {self.batch.session_id!r}): nothing was recorded")
 
 
@@ -158,40 +158,40 @@ class SessionReader(Protocol):
     """The session's number in its store."""
 
     def start(self) -> SessionRow:
-        """How it began."""
+        """Return how it began."""
 
     def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
-        """The first rows (`PORTION`) behind number `after`."""
+        """Return the first rows (`PORTION`) behind number `after`."""
 
     def table(self, kind: type[TableRow]) -> list[TableRow]:
-        """Its rows of another table; images by the row that shows them."""
+        """Return its rows of another table; images by the row that shows them."""
 
     def results(self) -> list[tuple[str, str]]:
         """(Reference, key) of the results that have a visible file."""
 
     def extra_bodies(self) -> set[str]:
-        """The keys of bodies that calls and edits brought or show."""
+        """Return the keys of bodies that calls and edits brought or show."""
 
     def tool_lists(self) -> dict[str, str]:
-        """The tools that its calls sent: JSON by its SHA-256."""
+        """Return the tools that its calls sent: JSON by its SHA-256."""
 
     def digests(self) -> dict[int, str]:
-        """The digest of each batch by its number."""
+        """Return the digest of each batch by its number."""
 
     def last_batch(self) -> tuple[int, str] | None:
         """Number and digest of the last batch."""
 
     def has_body(self, key: str) -> bool:
-        """Whether the store has a body of that key."""
+        """Return whether the store has a body of that key."""
 
     def traces_among(self, traces: list[str]) -> list[str]:
-        """Those of these traces that the session has rows of."""
+        """Return those of these traces that the session has rows of."""
 
     def cards(self) -> list[Card]:
-        """The cards of its messages."""
+        """Return the cards of its messages."""
 
     def without_cards(self, after: int, limit: int) -> list[LogRow]:
-        """The first rows behind `after` whose messages may have a card and have none."""
+        """Return the first rows behind `after` whose messages may have a card and have none."""
 
 
 @dataclass(slots=True)
@@ -220,11 +220,11 @@ class SessionHead:
         return self.session.last_batch() == (self.batch, self.digest)
 
     def count(self, content_hash: str) -> int:
-        """How often the message occurs."""
+        """Return how often the message occurs."""
         return self.fresh.get(content_hash) or self.counts.get(content_hash, 0)
 
     def has(self, message_id: str) -> bool:
-        """Whether an occurrence of that id is in the session."""
+        """Return whether an occurrence of that id is in the session."""
         content_hash, _, number = message_id.rpartition("-")
         return 1 <= (whole_number(number) or 0) <= self.count(content_hash)
 
@@ -266,7 +266,7 @@ class Numbered:
         self.head.tools.update(self.tools)
 
     def _next(self, kind: type) -> tuple[int, int, int]:
-        """The numbers of the next row of a table: its session, its own, and its batch."""
+        """Return the numbers of the next row of a table: its session, its own, and its batch."""
         head = self.head
         head.numbers[kind] += 1
         return head.session.number, head.numbers[kind], head.batch

@@ -96,7 +96,7 @@ class StoreProof(ABC, Generic[_Session]):
         yield from _guarded("visible files", self._visible_files())
 
     def counted(self, what: str, items: Iterable[_Item], total: int) -> Iterator[_Item]:
-        """The items; who watches is told of each how many there were."""
+        """Yield the items; who watches is told of each how many there were."""
         for number, item in enumerate(items, start=1):
             yield item
             if self._on_progress is not None:
@@ -128,7 +128,7 @@ class StoreProof(ABC, Generic[_Session]):
     def _body(
         self, key: str, role: str, chars: int, tool_calls: int, body: str | None
     ) -> Iterator[Discrepancy]:
-        """One body, and which pictures it shows."""
+        """Yield one body, and which pictures it shows."""
         where = f"message {key}"
         self.bodies.add(key)
         if body is None and key not in self.sound:
@@ -145,7 +145,7 @@ class StoreProof(ABC, Generic[_Session]):
         self.pictures[key] = [picture.sha256 for picture in message.pictures if picture.sha256]
 
     def link(self, sha256: str, name: str) -> Iterator[Discrepancy]:
-        """Whether a visible file is there and shows its blob."""
+        """Yield whether a visible file is there and shows its blob."""
         path = self.store.folder / name
         if not path.is_file():
             if self.names_are_kept:
@@ -174,7 +174,7 @@ def _guarded(where: str, check: Iterator[Discrepancy]) -> Iterator[Discrepancy]:
 
 
 def _gather(read: Callable[[], Iterable[_Item]], into: list[_Item]) -> Iterator[Discrepancy]:
-    """A check that fills a list, and finds nothing but that it cannot."""
+    """Yield a check that fills a list, and finds nothing but that it cannot."""
     into.extend(read())
     yield from ()
 
@@ -193,7 +193,7 @@ class SessionProof:
     keys: dict[str, str] = field(default_factory=dict[str, str])
 
     def checks(self) -> Checks:
-        """Each check with the place that it is about."""
+        """Yield each check with the place that it is about."""
         yield f"{self.where}, log", self.log()
         yield f"{self.where}, batches", self.batches()
         yield f"{self.where}, calls", self.calls()
@@ -230,7 +230,7 @@ class SessionProof:
                 counts[key[:16]] = row.occurrence
 
     def batches(self) -> Iterator[Discrepancy]:
-        """Each batch is what was appended: its digest follows from its rows."""
+        """Return each batch is what was appended: its digest follows from its rows."""
         return changed_batches(self.where, self.session)
 
     def calls(self) -> Iterator[Discrepancy]:

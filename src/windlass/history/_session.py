@@ -56,7 +56,7 @@ def windows(calls: Iterable[CallRow]) -> Iterator[StoredWindow]:
 
 
 def log_rows(session: SessionReader) -> Iterator[LogRow]:
-    """All rows of a session."""
+    """Yield all rows of a session."""
     after = 0
     while portion := session.log(after):
         yield from portion
@@ -64,7 +64,7 @@ def log_rows(session: SessionReader) -> Iterator[LogRow]:
 
 
 def changed_batches(where: str, session: SessionReader) -> Iterator[Discrepancy]:
-    """The batches of a session that are not what was appended, by their chain of digests."""
+    """Yield the batches of a session that are not what was appended, by their chain of digests."""
     tables: list[Iterable[Any]] = [log_rows(session)]
     tables += [session.table(kind) for kind in DIGESTED[1:]]
     parts: defaultdict[int, tuple[list[Any], ...]] = defaultdict(lambda: ([], [], [], [], []))
@@ -92,7 +92,7 @@ def changed_batches(where: str, session: SessionReader) -> Iterator[Discrepancy]
 
 
 def read_head(session: SessionReader) -> SessionHead:
-    """What an appender must know of a session, read anew."""
+    """Return what an appender must know of a session, read anew."""
     last = session.last_batch()
     if last is None:
         raise damage_error(f"session number {session.number} has no batch")
@@ -109,7 +109,7 @@ def read_head(session: SessionReader) -> SessionHead:
 
 
 def stored_row(session_id: str, row: LogRow, message: Message | None) -> StoredRow:
-    """A row as readers get it."""
+    """Return a row as readers get it."""
     if isinstance(message, Lost):
         message = message.in_row(row.node_type)
     return StoredRow(
@@ -122,7 +122,7 @@ def stored_row(session_id: str, row: LogRow, message: Message | None) -> StoredR
 
 
 def decode(key: str, body: str | None, blobs: BlobPlace) -> Message:
-    """The message of a body row, or its stand-in where `blobs` says that one is wanted.
+    """Return the message of a body row, or its stand-in where `blobs` says that one is wanted.
 
     Raises StoreError when it is not what `key` is the hash of.
     """
@@ -144,7 +144,7 @@ def card_of(
     keywords: Callable[[Any], Iterable[str]],
     embedding: Callable[[Any], Sequence[float]],
 ) -> Card:
-    """The card whose fields `values` are, in their order.
+    """Return the card whose fields `values` are, in their order.
 
     `keywords` and `embedding` read those two fields as the store has them.
     """

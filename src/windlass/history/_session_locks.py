@@ -63,11 +63,11 @@ class Held:
     holders: dict[str, Holder] = field(default_factory=dict[str, Holder])
 
     def named(self, state: Open) -> list[str]:
-        """The sessions that stand so."""
+        """Return the sessions that stand so."""
         return [text(name) for name, each in self.holders.items() if each.state == state]
 
     def with_status(self, info: SessionInfo) -> SessionInfo:
-        """A listed session as it stands, by what its record says."""
+        """Return a listed session as it stands, by what its record says."""
         status, reason = cast("Status", info.status), cast("Reason | None", info.reason)
         ended = Outcome(status, info.ended or 0.0, error=info.error, reason=reason)
         stands = status_by_record(ended if status else None, self.holders.get(info.session_id))
@@ -88,7 +88,7 @@ class SessionLocks:
         self._folder = store / "running"
 
     def file(self, session_id: str) -> Path:
-        """The file that whoever runs a session has locked."""
+        """Return the file that whoever runs a session has locked."""
         return self._folder / path_part(session_id)
 
     @contextmanager
@@ -185,7 +185,7 @@ def machine_name() -> str:
 
 
 def look_at(file: Path) -> tuple[Mapping[str, Any], bool]:
-    """What a locked file says, and whether somebody holds it; ({}, False): there is none."""
+    """Return what a locked file says, and whether somebody holds it; ({}, False): there is none."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

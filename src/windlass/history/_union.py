@@ -28,7 +28,7 @@ for _module in (row_details, decisions, marks):
 def read_details(
     node: NodeType, data: Mapping[str, Any], phase: str | None, message: Message | None
 ) -> RowDetails | None:
-    """What a row says in its JSON; None: nothing, or what this version does not know."""
+    """Return what a row says in its JSON; None: nothing, or what this version does not know."""
     kinds = _KINDS.get((node, str(data.get("kind", "")))) if data else None
     if not kinds:
         return None

@@ -59,7 +59,7 @@ class Details(Protocol):
         """Its kind."""
 
     def as_json(self) -> dict[str, Any]:
-        """The details as a row keeps them."""
+        """Return the details as a row keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +193,12 @@ COMPLETED: Final = Ending("completed")
 
 
 def ending_of(parts: Iterable[Ending]) -> Ending:
-    """How parts ended together: as the first that is not completed."""
+    """Return how parts ended together: as the first that is not completed."""
     return next((part for part in parts if part.status != "completed"), COMPLETED)
 
 
 def in_words(status: str, reason: str | None) -> str:
-    """A status for people, with the reason where it has one.
+    """Return a status for people, with the reason where it has one.
 
     >>> in_words("incomplete", "turns")
     'incomplete (turns)'
@@ -464,28 +464,28 @@ class Store(Protocol):
         """
 
     def rows(self, session_id: str, *, phase: str | None = None) -> Iterator[StoredRow]:
-        """A session's rows in order, with their messages."""
+        """Return a session's rows in order, with their messages."""
 
     def message(self, key: str) -> Message:
-        """The message body with this key."""
+        """Return the message body with this key."""
 
     def picture(self, sha256: str) -> bytes:
-        """The bytes of a picture."""
+        """Return the bytes of a picture."""
 
     def edits(self, session_id: str) -> Sequence[EditRecord]:
-        """The committed edits of a session, in order."""
+        """Return the committed edits of a session, in order."""
 
     def calls(self, session_id: str) -> Sequence[CallRecord]:
-        """The session's calls in order, each with its whole window."""
+        """Return the session's calls in order, each with its whole window."""
 
     def state(self, session_id: str) -> Sequence[StateChange]:
-        """The state changes of a session, in order."""
+        """Return the state changes of a session, in order."""
 
     def outcomes(self, session_id: str) -> Sequence[Outcome]:
-        """How the phases, and at last the session, ended."""
+        """Return how the phases, and at last the session, ended."""
 
     def endings(self, sessions: int) -> Sequence[Outcome | None]:
-        """How the last so many runs ended, newest first; None: it runs yet, or was killed.
+        """Return how the last so many runs ended, newest first; None: it runs yet, or was killed.
 
         Costs the same however many sessions there are.
         """
@@ -494,7 +494,7 @@ class Store(Protocol):
         """How a session began. Raises UsageError naming recent sessions where it is unknown."""
 
     def batches(self, session_id: str) -> int:
-        """How many batches were appended to a session (0: there is none of that name)."""
+        """Return how many batches were appended to a session (0: there is none of that name)."""
 
     def hold(self, session_id: str) -> AbstractContextManager[None]:
         """Let nobody else run a session, or one above or below it, nor prune it, meanwhile.
@@ -506,7 +506,7 @@ class Store(Protocol):
         """How a session stands: how it ended, or who runs it. Raises UsageError as `start`."""
 
     def find_session(self, name: str) -> str:
-        """The id of the session that `name` means: an id, the beginning of one, or `latest`.
+        """Return the id of the session that `name` means: an id, the beginning of one, or `latest`.
 
         `latest` is the newest run. Raises UsageError where `name` fits no session, or several.
         """
@@ -539,12 +539,12 @@ class Store(Protocol):
         """
 
     def cards(self, session_id: str) -> Sequence[Card]:
-        """The cards of a session, in the order of its messages; [] where there are none."""
+        """Return the cards of a session, in the order of its messages; [] where there are none."""
 
     def without_cards(
         self, session_id: str, *, after: int = 0, limit: int = 100
     ) -> Sequence[StoredRow]:
-        """The first rows behind number `after` whose messages may have a card and have none.
+        """Return the first rows behind number `after` whose messages may have a card and have none.
 
         This is the queue of cards: whether a message wants one (`wants_card`) is for the caller.
         """
@@ -553,7 +553,7 @@ class Store(Protocol):
         """Derive hashes, windows and links again and yield what disagrees."""
 
     def changed(self, session_id: str) -> Sequence[Discrepancy]:
-        """What of a session, and of those that ran under it, is not as it was appended.
+        """Return what of a session, and of those that ran under it, is not as it was appended.
 
         `verify` reads the whole store; this reads the rows of these sessions alone. Raises
         UsageError for an unknown session.

@@ -44,7 +44,7 @@ class Callout:
 
 
 def find_callouts(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
-    """The marked messages among rows, in the order in which they were said.
+    """Return the marked messages among rows, in the order in which they were said.
 
     `rows` are those of one session in order, such as those that stood before a call; a mark of a
     message that is not among them says nothing.
@@ -61,7 +61,7 @@ def find_callouts(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
 
 
 def check_callout_name(name: str) -> str:
-    """A name without what surrounds it. Raises UsageError where it is none."""
+    """Return a name without what surrounds it. Raises UsageError where it is none."""
     cleaned = " ".join(name.split())
     if not cleaned:
         raise UsageError("a callout needs a name, such as 'decision'")
@@ -74,7 +74,7 @@ def check_callout_name(name: str) -> str:
 
 
 def find_message(rows: Sequence[StoredRow], ref: str) -> StoredRow:
-    """The message of a session that `ref` names; of several equal ones the newest.
+    """Return the message of a session that `ref` names; of several equal ones the newest.
 
     `ref` is an id (`{hash}-{n}`), a content hash with or without `result_`, the beginning of
     one (4 digits or more) that no other message shares, or the name of a tool: its newest

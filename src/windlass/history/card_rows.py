@@ -32,7 +32,7 @@ _BRINGS_BACK: Final = frozenset({"recall", "search_context"})
 
 
 def item_of(stored: StoredRow) -> Item | None:
-    """A row's message as it occurred; None where it has none, or where it is lost.
+    """Return a row's message as it occurred; None where it has none, or where it is lost.
 
     Originals that were brought back are of the kind `recall`: they have a card already.
     """
@@ -59,7 +59,7 @@ class CardMarks:
 
     @classmethod
     def of(cls, rows: Iterable[StoredRow]) -> CardMarks:
-        """The marks among a session's rows, the newest of each message."""
+        """Return the marks among a session's rows, the newest of each message."""
         marks = cls({}, {})
         for stored in standing(rows):
             marks.take(stored)
@@ -73,7 +73,7 @@ class CardMarks:
             self.pins[pin.message_id] = pin.pinned
 
     def on(self, card: Card) -> Card:
-        """The card as it is marked; the same one where it says so already."""
+        """Return the card as it is marked; the same one where it says so already."""
         callout, pinned = self.callouts.get(card.id), self.pins.get(card.id, card.is_anchor)
         if (card.callout, card.is_anchor) == (callout, pinned):
             return card
@@ -93,7 +93,7 @@ def mark_cards(store: Store, session_id: str, now: float) -> int:
 
 
 def cards_of(store: Store, session_id: str) -> dict[str, Card]:
-    """The cards of a session by message id, in its order; {} where there are none.
+    """Return the cards of a session by message id, in its order; {} where there are none.
 
     It may lie behind: a message without a card has none here, and whoever needs one makes it
     by rule (`Index.card` does).

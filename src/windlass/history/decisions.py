@@ -522,7 +522,7 @@ class PhaseChoice(RowDetails, nodes={NodeType.CONTEXT_SELECTION}, sparse=False):
 
 
 def text_of(row: Row) -> str:
-    """What a row says in words, besides its message; empty where it says nothing."""
+    """Return what a row says in words, besides its message; empty where it says nothing."""
     return row.text
 
 

@@ -24,7 +24,7 @@ _ADAPTERS: Final = dict[Any, TypeAdapter[Any]]()
 
 
 def adapter_of(kind: Any) -> TypeAdapter[Any]:
-    """What reads and writes values of a type; made when the first of them comes."""
+    """Return what reads and writes values of a type; made when the first of them comes."""
     if kind not in _ADAPTERS:
         _ADAPTERS[kind] = TypeAdapter(kind)
     return _ADAPTERS[kind]
@@ -65,7 +65,7 @@ class CallDetails:
     plain: Optional[PlainRequest] = None
 
     def as_json(self) -> dict[str, Any]:
-        """The details as a store keeps them."""
+        """Return the details as a store keeps them."""
         data: dict[str, Any] = adapter_of(CallDetails).dump_python(self, warnings=False)
         return data
 

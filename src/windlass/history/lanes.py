@@ -39,7 +39,7 @@ class Lane:
         return f"{self.phase}#{self.visit}" + ("" if self.sounding is None else f".{self.sounding}")
 
     def chain(self) -> Iterator[Lane]:
-        """The lane, the one that it continues, and so on."""
+        """Yield the lane, the one that it continues, and so on."""
         lane: Lane | None = self
         while lane is not None:
             yield lane
@@ -110,11 +110,11 @@ class Lanes:
         return iter(self._known)
 
     def lane(self, stored: StoredRow) -> Lane:
-        """The lane of a row."""
+        """Return the lane of a row."""
         return self._places[stored.seq][0]
 
     def before(self, stored: StoredRow) -> History:
-        """What stood before a row."""
+        """Return what stood before a row."""
         return self._places[stored.seq][1]
 
     def visit(self, phase: str) -> int:
@@ -122,13 +122,13 @@ class Lanes:
         return 1 + self._visits[phase]
 
     def standing(self, phase: str = "", sounding: int | None = None) -> History:
-        """What stands at the end: for a sounding that still runs, or for what comes next."""
+        """Return what stands at the end: for a sounding that still runs, or for what comes next."""
         line = self._lines.get(Lane(phase, self.visit(phase), sounding), self._trunk)
         line.hear(self._common)
         return line.history()
 
     def said_in(self, lane: Lane) -> list[StoredRow]:
-        """The messages that were said in one lane itself."""
+        """Return the messages that were said in one lane itself."""
         line = self._lines.get(lane, self._trunk)
         return [stored for stored in line.said if self.lane(stored) == lane]
 
@@ -152,7 +152,7 @@ class Lanes:
                 self._trunk, self._last = self._lines[won], self._known[won]
 
     def _lane(self, phase: str, sounding: int | None, seq: int) -> Lane:
-        """The lane of the next row; one of no phase belongs to what runs."""
+        """Return the lane of the next row; one of no phase belongs to what runs."""
         if not phase and self._last is not None:
             of_index = (each for each in reversed(self._lines) if each.sounding == sounding)
             return self._last if sounding is None else next(of_index, self._last)
@@ -183,7 +183,7 @@ class _Line:
         self._interrupted: dict[_Asked, str] = {}
 
     def copy(self) -> _Line:
-        """The same rows, of a list that goes on by itself."""
+        """Return the same rows, of a list that goes on by itself."""
         own = _Line(self._kinds)
         own.rows, own.said = self.rows.copy(), self.said.copy()
         own._heard, own._interrupted = self._heard, self._interrupted.copy()
@@ -196,7 +196,7 @@ class _Line:
         self._heard = len(common)
 
     def history(self) -> History:
-        """What stands before the next row."""
+        """Return what stands before the next row."""
         return History(self.rows, len(self.rows), self.said, len(self.said))
 
     def append(self, stored: StoredRow) -> None:

@@ -156,7 +156,7 @@ def _newer(cards: Sequence[Card], than: Sequence[Card]) -> list[Card]:
 
 
 def _parts(store: Store, name: str) -> dict[str, Sequence[Any]]:
-    """What a session has besides its rows, by the fields of a batch."""
+    """Return what a session has besides its rows, by the fields of a batch."""
     return {
         "calls": store.calls(name),
         "edits": store.edits(name),
@@ -166,7 +166,7 @@ def _parts(store: Store, name: str) -> dict[str, Sequence[Any]]:
 
 
 def _rest(name: str, what: str, source: Sequence[_Item], target: Sequence[_Item]) -> list[_Item]:
-    """What the target lacks. Raises StoreError where it has something else."""
+    """Return what the target lacks. Raises StoreError where it has something else."""
     if _plain(source[: len(target)]) != _plain(target):
         raise _differs(name, f"its {what}")
     return list(source[len(target) :])
@@ -185,7 +185,7 @@ def _new_rows(source: Store, target: Store, name: str) -> Iterator[StoredRow]:
 
 
 def _without_message(stored: StoredRow) -> tuple[StoredRow, str]:
-    """The row for comparing: its key tells of its message, also where that is lost."""
+    """Return the row for comparing: its key tells of its message, also where that is lost."""
     return replace(stored, row=replace(stored.row, message=None)), stored.row.stored_json
 
 
@@ -206,7 +206,7 @@ def _portions(rows: Iterator[StoredRow]) -> Iterator[list[StoredRow]]:
 
 
 def _with_bytes(source: Store, stored: StoredRow, lost: set[str]) -> Row:
-    """The row with its pictures; those that cannot be read are added to `lost`."""
+    """Return the row with its pictures; those that cannot be read are added to `lost`."""
     row = stored.row
     pictures: dict[str, bytes] = {}
     for shown in row.message.pictures if row.message else ():

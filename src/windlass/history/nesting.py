@@ -18,7 +18,7 @@ _LEVELS: Final = 100
 
 
 def sessions_below(store: Store, sessions: Iterable[str]) -> list[SessionInfo]:
-    """All sub-cascades of these sessions, level by level, in the order in which they ran.
+    """Return all sub-cascades of these sessions, level by level, in the order in which they ran.
 
     Raises StoreError where they are nested deeper than any run nests them.
     """
@@ -42,7 +42,7 @@ def sessions_below(store: Store, sessions: Iterable[str]) -> list[SessionInfo]:
 def nest_with_totals(
     sessions: Sequence[SessionInfo], below: Sequence[SessionInfo] | None = None
 ) -> list[SessionInfo]:
-    """The sessions, each followed by those of them that are its sub-cascades.
+    """Return the sessions, each followed by those of them that are its sub-cascades.
 
     Calls, tokens and cost of each are with those of all its sub-cascades: `below` are all that
     there are of any (None: they are among the sessions).
@@ -56,7 +56,7 @@ def nest_with_totals(
 
 
 def _with_parents(sessions: Sequence[SessionInfo]) -> list[tuple[SessionInfo, str | None]]:
-    """Each session once behind its parent, with the parent where that is among them.
+    """Return each session once behind its parent, with the parent where that is among them.
 
     Of those that run each other in a circle, the first is taken for one without a parent.
     """

@@ -61,12 +61,12 @@ def digest(*parts: Any) -> str:
 
 
 def occurrence_id(key: str, number: int) -> str:
-    """The id of a message's `number`-th occurrence in its session."""
+    """Return the id of a message's `number`-th occurrence in its session."""
     return f"{key[:16]}-{number}"
 
 
 def preview(message: Message) -> str:
-    """The start of a message for people, pictures and calls in words, on one line."""
+    """Return the start of a message for people, pictures and calls in words, on one line."""
     words = [
         part.text if isinstance(part, Text) else f"[{part.describe()}]"
         for part in message.parts
@@ -114,7 +114,7 @@ def image_name(
 
 
 def tool_result_name(ref: str) -> str:
-    """The visible name of a shortened tool result, under the store's folder."""
+    """Return the visible name of a shortened tool result, under the store's folder."""
     return f"storage/tool_results/{path_part(ref)}.json"
 
 
@@ -146,7 +146,7 @@ def against(base: Sequence[_Item], now: Sequence[_Item]) -> list[_Item | list[in
 
 
 def pack_window(packed: Sequence[ShownMessage | list[int]]) -> str:
-    """The JSON of a window that was packed `against` the one before it."""
+    """Return the JSON of a window that was packed `against` the one before it."""
     return text(
         _encode([entry if isinstance(entry, list) else _shown_list(entry) for entry in packed])
     )
@@ -158,7 +158,7 @@ def _shown_list(entry: ShownMessage) -> list[Any]:
 
 
 def unpack_window(base: Sequence[ShownMessage], packed: str) -> tuple[ShownMessage, ...]:
-    """The window that `pack_window` made `packed` of. Raises ValueError on anything else."""
+    """Return the window that `pack_window` made `packed` of. Raises ValueError on anything else."""
     return _unpack(base, packed, _shown_message)
 
 
@@ -171,7 +171,7 @@ def _shown_message(entry: Any) -> ShownMessage:
 
 
 def pack_keys(base: Sequence[str], now: Sequence[str]) -> str:
-    """The JSON of a list of keys against the one before it."""
+    """Return the JSON of a list of keys against the one before it."""
     return _encode(against(base, now))
 
 
@@ -196,7 +196,7 @@ def _unpack(
 
 
 def clean_shown(shown: Iterable[ShownMessage]) -> tuple[ShownMessage, ...]:
-    """The entries with text that can be stored."""
+    """Return the entries with text that can be stored."""
     return tuple(
         entry if entry.reason.isascii() else replace(entry, reason=text(entry.reason))
         for entry in shown
@@ -360,7 +360,7 @@ DIGESTED: Final[tuple[type[Any], ...]] = (LogRow, CallRow, EditRow, StateRow, Ou
 
 
 def batch_digest(before: str, *tables: Iterable[Any]) -> str:
-    """What a batch with these rows is known by, table by table, behind the batch `before`.
+    """Return what a batch with these rows is known by, table by table, behind the batch `before`.
 
     An outcome without a reason counts as it did before there were reasons, so that the digests of
     older stores stand.
@@ -380,7 +380,7 @@ _REALS: Final = ("timestamp", "cost", "duration_ms")
 
 
 def log_row(row: Row, numbers: tuple[int, int, int], occurrence: int | None) -> LogRow:
-    """The row in the table; `numbers` are those of session, row and batch."""
+    """Return the row in the table; `numbers` are those of session, row and batch."""
     columns = {name: getattr(row, name) for name in _SAME}
     columns.update((name, optional(columns[name])) for name in _TEXTS)
     columns.update((name, real(columns[name])) for name in _REALS)
@@ -396,7 +396,7 @@ def log_row(row: Row, numbers: tuple[int, int, int], occurrence: int | None) -> 
 
 
 def call_json(call: CallRecord) -> str:
-    """What a call says besides its columns, as JSON."""
+    """Return what a call says besides its columns, as JSON."""
     return call.stored_json or to_json(call.details.as_json())
 
 
@@ -406,7 +406,7 @@ def read_call(
     tools: tuple[Mapping[str, Any], ...],
     bodies: tuple[Message, ...],
 ) -> CallRecord:
-    """A call as readers get it, with its window, its tools, and the edited forms."""
+    """Return a call as readers get it, with its window, its tools, and the edited forms."""
     return CallRecord(
         trace_id=stored.trace_id,
         model=stored.model,
@@ -433,13 +433,13 @@ def _read(kind: type[_Item], details_json: str) -> _Item:
 
 
 def outcome_json(outcome: Outcome) -> str:
-    """What an outcome says besides its columns, as JSON."""
+    """Return what an outcome says besides its columns, as JSON."""
     adapter = adapter_of(OutcomeDetails)
     return outcome.stored_json or to_json(adapter.dump_python(outcome.details, exclude_none=True))
 
 
 def read_outcome(stored: OutcomeRow) -> Outcome:
-    """An outcome as readers get it."""
+    """Return an outcome as readers get it."""
     return Outcome(
         status=stored.status,
         timestamp=stored.timestamp,
@@ -454,7 +454,7 @@ def read_outcome(stored: OutcomeRow) -> Outcome:
 
 
 def row_of(stored: LogRow, message: Message | None) -> Row:
-    """The row whose columns these are, without the bytes of its pictures."""
+    """Return the row whose columns these are, without the bytes of its pictures."""
     node, text_json = _NODES[stored.node_type], stored.metadata_json
     data = {} if text_json == "{}" else json.loads(text_json)
     details = read_details(node, data, stored.phase, message)

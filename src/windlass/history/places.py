@@ -62,7 +62,7 @@ def open_place(
     writing: bool = False,
     reading: bool = False,
 ) -> Store:
-    """The store of a store; `existing`: raise UsageError where there is none.
+    """Return the store of a store; `existing`: raise UsageError where there is none.
 
     A folder that exists and cannot be written is opened for reading, and not at all (StoreError)
     where `writing` is meant. Where `reading` is meant, nothing in a folder is touched.
@@ -140,7 +140,7 @@ def shared_place(store: Path | StoreAddress, environ: Mapping[str, str]) -> Iter
 
 
 def read_address(store: StoreAddress) -> Place:
-    """The parts of an address. Raises UsageError that names what is wrong with it."""
+    """Return the parts of an address. Raises UsageError that names what is wrong with it."""
     from windlass.history.clickhouse.client import Target
     from windlass.history.clickhouse.layout import TableOptions
 

@@ -55,7 +55,7 @@ class RowDetails:
 
     @classmethod
     def read(cls, row: Row) -> Self | None:
-        """The details of a row; None: it is a row of another kind."""
+        """Return the details of a row; None: it is a row of another kind."""
         found = details_of(row)
         return found if isinstance(found, cls) and type(found) is cls else None
 
@@ -65,7 +65,7 @@ class RowDetails:
         return self.kind
 
     def as_json(self) -> dict[str, Any]:
-        """The details as a row keeps them."""
+        """Return the details as a row keeps them."""
         data = {"kind": self.kind} if self.kind else {}
         data |= adapter_of(type(self)).dump_python(
             self, by_alias=True, exclude_defaults=self.sparse, warnings=False
@@ -77,7 +77,7 @@ class RowDetails:
 
 
 def json_of(row: Row) -> dict[str, Any]:
-    """What the store keeps of a row's words and details."""
+    """Return what the store keeps of a row's words and details."""
     if row.stored_json:
         stored: dict[str, Any] = json.loads(row.stored_json)
         return stored
@@ -91,13 +91,13 @@ def details_of(row: Row) -> Details | None:
 
 
 def kind_of(row: Row) -> str | None:
-    """The kind of a decision; None: it is another kind of row."""
+    """Return the kind of a decision; None: it is another kind of row."""
     is_known = row.details is not None and row.node_type == NodeType.DECISION
     return row.details.tag if is_known and row.details is not None else None
 
 
 def turn_of(row: Row) -> Step:
-    """The turn that a row belongs to."""
+    """Return the turn that a row belongs to."""
     return Step(row.phase or "", row.sounding_index, row.attempt or 1, row.turn or 0)
 
 
@@ -113,12 +113,12 @@ class CallSent(RowDetails, kind="sent"):
 
 
 def usage_counts(usage: Usage) -> Sequence[int]:
-    """The numbers of a usage in their order, without its tier, which says what they cost."""
+    """Return the numbers of a usage in their order, without its tier, which says what they cost."""
     return astuple(usage)[:-1]
 
 
 def usage_of(counts: Sequence[int]) -> Usage:
-    """The usage with these numbers, of which those at the end may be missing."""
+    """Return the usage with these numbers, of which those at the end may be missing."""
     tokens_in, tokens_out, cached, written, long, searches = (*counts, *(0,) * _COUNTS)[:_COUNTS]
     return Usage(tokens_in, tokens_out, cached, written, long, searches)
 
@@ -319,6 +319,6 @@ STEPS: Final = frozenset({CallSent.kind, CallAnswered.kind, CallFailed.kind, Too
 
 
 def continued(rows: Iterable[StoredRow]) -> frozenset[str]:
-    """The ids of replies that were cut at their limit and stand whole in a later one."""
+    """Return the ids of replies that were cut at their limit and stand whole in a later one."""
     replies = (ReplyDetails.read(stored.row) for stored in rows)
     return frozenset(each.continues for each in replies if each is not None and each.continues)

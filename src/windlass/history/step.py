@@ -46,7 +46,7 @@ class Step:
         return ", ".join(words)
 
     def as_json(self) -> dict[str, Any]:
-        """The step as it is recorded: what it leaves open is left out."""
+        """Return the step as it is recorded: what it leaves open is left out."""
         open_step = asdict(Step(self.phase))
         stated = {key: value for key, value in asdict(self).items() if value != open_step[key]}
         return {"phase": self.phase, **stated}

@@ -47,11 +47,11 @@ class WindowOptions(Protocol):
         """A hash of the options, equal for equal ones."""
 
     def settings(self) -> dict[str, Any]:
-        """Every option with its value."""
+        """Return every option with its value."""
 
 
 def edit_records(edits: Iterable[Edit]) -> list[EditRecord]:
-    """The edits as they are kept: one for each message, a fold's text with its first."""
+    """Return the edits as they are kept: one for each message, a fold's text with its first."""
     records: list[EditRecord] = []
     for edit in edits:
         because, reason = edit.because, edit.reason
@@ -74,7 +74,7 @@ def window_selection_of(
     turn: int,
     call: Row,
 ) -> WindowSelection:
-    """What a call saw of its session, and by which rules.
+    """Return what a call saw of its session, and by which rules.
 
     `anchors` are the occurrences that every call sees. `call` is the call's row, which has the
     sizes.

@@ -44,7 +44,7 @@ class EarlierResults:
             self._lines |= self.journal.lines_of_calls(self.agent, self.session, new)
 
     def original(self, seen: SeenCall) -> tuple[str, str] | None:
-        """A result as the tool gave it, and the rule by which its model saw another form.
+        """Return a result as the tool gave it, and the rule by which its model saw another form.
 
         None: it saw the result as it is, or the original is gone.
         """
@@ -60,7 +60,7 @@ class EarlierResults:
 
 
 def read_stored(file: str, transcript: Path | None, begins: str = "") -> str | None:
-    """A result that the agent stored by itself beside its transcripts.
+    """Return a result that the agent stored by itself beside its transcripts.
 
     `begins` is what it handed over of it. None: no such file, or another one.
     """

@@ -25,17 +25,17 @@ class _Span(NamedTuple):
 
 
 def with_member(text: str, path: Path, key: str, value: object) -> str:
-    """The text of an object with another member at the end of the object at `path`."""
+    """Return the text of an object with another member at the end of the object at `path`."""
     return _with_last(text, path, f"{json.dumps(key)}: ", value)
 
 
 def with_element(text: str, path: Path, value: object) -> str:
-    """The text of an object with another element at the end of the list at `path`."""
+    """Return the text of an object with another element at the end of the list at `path`."""
     return _with_last(text, path, "", value)
 
 
 def without(text: str, path: Path) -> str:
-    """The text of an object without the value at `path`.
+    """Return the text of an object without the value at `path`.
 
     An object or list that has nothing left in it becomes `{}` or `[]`.
     """

@@ -72,7 +72,7 @@ class ToolAnswers:
         self._index.close()
 
     def recall(self, ref: str, grep: str = "", lines: str = "") -> str:
-        """The original that a reference means, or the part that is asked for.
+        """Return the original that a reference means, or the part that is asked for.
 
         A path may follow the reference, as it stands in a window.
         """
@@ -83,7 +83,7 @@ class ToolAnswers:
         return excerpt(text, grep=grep, lines=lines, most=MOST_CHARS)
 
     def search(self, query: str, limit: int = 8) -> str:
-        """The passages of sessions, and the memories, that belong to a query."""
+        """Return the passages of sessions, and the memories, that belong to a query."""
         words = words_of_query(query)
         if not words:
             raise UsageError("there is nothing to look for: give some words")
@@ -104,7 +104,7 @@ class ToolAnswers:
         return escaped("\n\n".join(parts))[:MOST_CHARS]
 
     def cost(self, session: str = "") -> str:
-        """What a session cost (empty: the newest that is meant)."""
+        """Return what a session cost (empty: the newest that is meant)."""
         with self._opened() as store:
             if store is None:
                 raise UsageError("the store holds no session yet")
@@ -156,7 +156,7 @@ class ToolAnswers:
             yield store
 
     def _find(self, ref: str) -> Message:
-        """The message that a reference means, of the project.
+        """Return the message that a reference means, of the project.
 
         Its hooks may keep it in the store of another working tree.
         """
@@ -186,7 +186,7 @@ class ToolAnswers:
             return self._is_of_project(store, message)
 
     def _is_of_project(self, store: Store | None, message: Message) -> bool:
-        """Whether a message may be told: nobody knows that it is of other folders alone."""
+        """Return whether a message may be told: nobody knows that it is of other folders alone."""
         if store is None:
             place = self.settings.store
             return not isinstance(place, Path) or self._is_of_hooks(place, message)
@@ -198,7 +198,7 @@ class ToolAnswers:
         return self._is_of_hooks(store.folder, message, unknown=not sessions)
 
     def _is_of_hooks(self, folder: Path, message: Message, *, unknown: bool = True) -> bool:
-        """The same of what hooks noted; `unknown`: the answer where they noted nothing."""
+        """Return the same of what hooks noted; `unknown`: the answer where they noted nothing."""
         lines = [*HookJournal(folder).lines_naming(message.content_hash)]
         return any(self._is_inside(line.folder) for line in lines) if lines else unknown
 
@@ -237,7 +237,7 @@ class ToolAnswers:
 
 
 def _folder_of(store: Store, session: str) -> str:
-    """The folder in which a session, or one above it, worked (empty: nobody knows)."""
+    """Return the folder in which a session, or one above it, worked (empty: nobody knows)."""
     above: str | None = session
     while above is not None:
         start = store.start(above)
@@ -252,7 +252,7 @@ def _banks(store: Store) -> Banks:
 
 
 def _memories(store: Store, query: str, limit: int) -> list[str]:
-    """The memories that belong to a query, the best first."""
+    """Return the memories that belong to a query, the best first."""
     banks = _banks(store)
     held = [memory for name in banks.names() for memory in banks.memories(name)]
     best = best_matches(query, {number: searched(memory) for number, memory in enumerate(held)})

@@ -98,7 +98,7 @@ class PassageIndex:
             self._passages.append(SessionPassage(ref, line, last, who, session, part))
 
     def search(self, query: str) -> Iterator[SessionPassage]:
-        """The passages that belong to a query, the best first; of equal ones the newest."""
+        """Yield the passages that belong to a query, the best first; of equal ones the newest."""
         shares, need = self._words.shares(query)
         for number, share in sorted(shares.items(), key=lambda each: (-each[1], each[0])):
             if share >= need:
@@ -106,12 +106,12 @@ class PassageIndex:
 
 
 def words_of_query(query: str) -> frozenset[str]:
-    """The words of a query, folded."""
+    """Return the words of a query, folded."""
     return frozenset(re.findall(r"\w+", query.casefold()))
 
 
 def _around(text: str, words: frozenset[str]) -> str:
-    """The part of a passage around its line with most of these words."""
+    """Return the part of a passage around its line with most of these words."""
     lines = text.split("\n")
     folded = [line.casefold() for line in lines]
     counts = [sum(word in line for word in words) for line in folded]

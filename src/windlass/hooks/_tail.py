@@ -131,7 +131,7 @@ class Tail:
                 return
 
     def in_view(self) -> Iterator[str | SeenCall]:
-        """What the model sees, in order: words of the user, and calls with their results."""
+        """Yield what the model sees, in order: words of the user, and calls with their results."""
         calls: dict[str, tuple[ToolCall, str]] = {}
         for node in self._end.path() if self._end is not None else ():
             words = ""

@@ -51,7 +51,7 @@ class SeenCall:
     """`provider/model` (empty: unknown)."""
 
     def redacted(self) -> SeenCall:
-        """The same without credentials, whoever said them."""
+        """Return the same without credentials, whoever said them."""
         return replace(
             self,
             call_id=redacted_text(self.call_id),
@@ -100,7 +100,7 @@ _RECALL_TOOL: Final = re.compile(r"(?:\w+_)?windlass_{1,2}recall")
 
 
 def is_recall(tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether a call of a tool fetches an original back, and does nothing else."""
+    """Return whether a call of a tool fetches an original back, and does nothing else."""
     command = arguments.get("command")
     if isinstance(command, str) and shell_words.is_recall(command):
         return True
@@ -119,7 +119,7 @@ class Adapter(Protocol):
         ...
 
     def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
-        """What the agent says (None: nothing that concerns Windlass).
+        """Return what the agent says (None: nothing that concerns Windlass).
 
         Raises ValueError for a payload that is not one of this agent's.
         """

@@ -107,7 +107,7 @@ class AgentThread:
                 FamilyCounter(context.model).message(user("."))  # loads the vocabulary
 
     def shorten(self, event: ToolEvent) -> ShortForm | None:
-        """The short form of a result whose text is known (None: it stays as it is)."""
+        """Return the short form of a result whose text is known (None: it stays as it is)."""
         with self._lock, override(self.user_prices):
             return self._shorten(event)
 
@@ -147,7 +147,7 @@ class AgentThread:
         )
 
     def _catch_up(self, place: AgentPlace, call_id: str = "") -> Context:
-        """The context with what was seen before the result of a call."""
+        """Return the context with what was seen before the result of a call."""
         tail = self.tail
         appends = tail.read() if tail is not None else True
         if self._context is None or not appends or self._is_stale:
@@ -173,7 +173,7 @@ class AgentThread:
         return self._context
 
     def _seen(self) -> list[SeenCall]:
-        """What the model saw, where there is no transcript."""
+        """Return what the model saw, where there is no transcript."""
         if self._history is None:
             self._history = [] if self.read_history is None else self.read_history()
         return self._history
@@ -214,7 +214,7 @@ class AgentThread:
 
 
 def _sources(context: Context, text: str, own: Message) -> Iterator[Message]:
-    """The messages of a conversation that a text refers to, but for one."""
+    """Yield the messages of a conversation that a text refers to, but for one."""
     refs = set(_REFERENCE.findall(text)) - {reference(own)}
     for item in context.conversation.items if refs else ():
         if reference(item.message) in refs:

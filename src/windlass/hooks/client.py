@@ -59,7 +59,7 @@ def run(arguments: list[str]) -> int:
 
 
 def ask(arguments: list[str], payload: bytes, until: float) -> bytes:
-    """What the process that stays answers; it is started if need be. Raises OSError.
+    """Return what the process that stays answers; it is started if need be. Raises OSError.
 
     `until`: when to give up to wait for a connection, by `time.monotonic`.
     """
@@ -105,7 +105,7 @@ def _is_told(name: str) -> bool:
 
 
 def _read_input() -> bytes | None:
-    """All of standard input (None: it is too long)."""
+    """Return all of standard input (None: it is too long)."""
     pieces, size = [], 0
     while piece := os.read(0, 1 << 20):
         size += len(piece)
@@ -118,7 +118,7 @@ def _read_input() -> bytes | None:
 
 
 def own_folder() -> str:
-    """The user's folder for the socket and for failures; it is made, for nobody else.
+    """Return the user's folder for the socket and for failures; it is made, for nobody else.
 
     Raises OSError where there is none.
     """
@@ -133,7 +133,7 @@ def own_folder() -> str:
 
 
 def own_folders() -> list[str]:
-    """The folders that are there of those that `own_folder` chooses from."""
+    """Return the folders that are there of those that `own_folder` chooses from."""
     return [folder for folder in _candidates() if _is_own(folder)]
 
 
@@ -145,7 +145,7 @@ def _candidates() -> tuple[str, str]:
 
 
 def _is_own(folder: str) -> bool:
-    """Whether a folder is there, and the user's alone to write."""
+    """Return whether a folder is there, and the user's alone to write."""
     try:
         found = os.lstat(folder)
     except OSError:
@@ -155,7 +155,7 @@ def _is_own(folder: str) -> bool:
 
 
 def address(folder: str) -> str:
-    """The path of the socket of this version and this Python, without its suffix."""
+    """Return the path of the socket of this version and this Python, without its suffix."""
     mine = f"{__version__}\0{sys.prefix}\0{__file__}"
     name = f"hook-{zlib.crc32(mine.encode(errors='surrogateescape')):08x}"
     path = os.path.join(folder, name)
@@ -169,7 +169,7 @@ def address(folder: str) -> str:
 
 
 def connect(folder: str) -> _socket.socket | None:
-    """A connection to the process that stays (None: it does not run)."""
+    """Return a connection to the process that stays (None: it does not run)."""
     import _socket
 
     path = address(folder)

@@ -18,12 +18,12 @@ SIDE: Final = "subagents"
 
 
 def text_hash(text: str) -> str:
-    """What a line of the journal knows a short form by."""
+    """Return what a line of the journal knows a short form by."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def main_transcript(lines: Iterable[HookLine]) -> Path | None:
-    """The transcript of a session, by the lines of its journal (None: it has none)."""
+    """Return the transcript of a session, by the lines of its journal (None: it has none)."""
     for line in lines:
         if line.transcript:
             path = Path(line.transcript)

@@ -103,7 +103,7 @@ class HookHandler:
         self._stored: dict[tuple[str, str], float] = {}
 
     def answer(self, request: HookRequest) -> HookAnswer:
-        """What the agent reads. Raises ValueError and WindlassError for what is no event.
+        """Return what the agent reads. Raises ValueError and WindlassError for what is no event.
 
         Where credentials are to be taken out, that comes first, and whatever fails afterwards the
         model sees the result without them.
@@ -142,7 +142,7 @@ class HookHandler:
     def _show(
         self, event: ToolEvent, request: HookRequest, because: str
     ) -> tuple[str | None, Callable[[], None]]:
-        """The short form of a result (None: it stays), and what is to be done if it is late.
+        """Return the short form of a result (None: it stays), and what is to be done if it is late.
 
         `because`: what was done to the result before.
         """
@@ -231,7 +231,7 @@ class HookHandler:
     def _thread(
         self, place: AgentPlace, options: HookOptions, store: Path, request: HookRequest
     ) -> AgentThread:
-        """What the model of a place has seen."""
+        """Return what the model of a place has seen."""
         key = (place.agent, place.session, place.thread, str(store), *request.arguments)
         with self._guard:
             thread = self._threads.get(key)
@@ -278,7 +278,7 @@ def _way_back(options: HookOptions, store: Path, request: HookRequest) -> str:
 
 
 def _safest_options(arguments: tuple[str, ...]) -> HookOptions:
-    """The options; where others are wrong, at least that credentials are to be taken out.
+    """Return the options; where others are wrong, at least that credentials are to be taken out.
 
     Raises UsageError where nothing can be done.
     """
@@ -291,7 +291,7 @@ def _safest_options(arguments: tuple[str, ...]) -> HookOptions:
 
 
 def _redacted(event: ToolEvent) -> ToolEvent:
-    """An event without credentials in anything that is shown, noted or kept of it."""
+    """Return an event without credentials in anything that is shown, noted or kept of it."""
     text = None if event.text is None else redacted_text(event.text)
     return replace(
         event,
@@ -305,13 +305,13 @@ def _redacted(event: ToolEvent) -> ToolEvent:
 
 
 def _earlier_calls(event: ToolEvent, line: HookLine) -> list[SeenCall]:
-    """What the agent tells of the time before, as it is noted."""
+    """Return what the agent tells of the time before, as it is noted."""
     model = event.place.model or ""
     return [replace(one, time=line.time, thread=line.thread, model=model) for one in event.earlier]
 
 
 def _left_alone(event: ToolEvent, options: HookOptions) -> tuple[Outcome, str] | None:
-    """Why a result stays as it is, whatever it says (None: it may be shortened)."""
+    """Return why a result stays as it is, whatever it says (None: it may be shortened)."""
     if event.failed:
         return "failed result", ""
     if is_recall(event.tool, event.arguments):
@@ -353,7 +353,7 @@ def _shortened(line: HookLine, short: ShortForm) -> HookLine:
 
 
 def project_folder(place: AgentPlace, variables: Mapping[str, str]) -> Path:
-    """The project that an agent works in, as it says."""
+    """Return the project that an agent works in, as it says."""
     return Path(variables.get("CLAUDE_PROJECT_DIR") or place.folder)
 
 

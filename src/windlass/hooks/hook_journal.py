@@ -119,7 +119,7 @@ class HookJournal:
         self._append(self._calls(line.agent, line.session), noted)
 
     def calls(self, agent: str, session: str) -> Iterator[SeenCall]:
-        """What `write_call` noted, in order."""
+        """Yield what `write_call` noted, in order."""
         yield from _seen(_objects(self._calls(agent, session)))
 
     def note_earlier(self, line: HookLine, earlier: Sequence[SeenCall]) -> bool:
@@ -142,7 +142,7 @@ class HookJournal:
             self._append(path, {_MOMENT: "compacted"})
 
     def calls_in_view(self, agent: str, session: str, thread: str) -> list[SeenCall]:
-        """The calls of a thread since the last compaction."""
+        """Return the calls of a thread since the last compaction."""
         since: list[Mapping[str, Any]] = []
         for one in _objects(self._calls(agent, session)):
             if _MOMENT in one:
@@ -158,7 +158,7 @@ class HookJournal:
     def lines_of_calls(
         self, agent: str, session: str, calls: Collection[str]
     ) -> dict[str, HookLine]:
-        """The lines of calls, which a session may have from another that it goes on from."""
+        """Return the lines of calls, which a session may have from another that it goes on from."""
         own = self._path(agent, session)
         others = [path for path in own.parent.glob("*.jsonl") if path != own]
         others = sorted(filter(_is_journal, others), key=_changed, reverse=True)
@@ -171,7 +171,7 @@ class HookJournal:
         return lines
 
     def lines_naming(self, content_hash: str) -> Iterator[HookLine]:
-        """The lines of all sessions whose short form names a message."""
+        """Yield the lines of all sessions whose short form names a message."""
         for path in filter(_is_journal, self.folder.glob("*/*.jsonl")):
             with suppress(OSError):
                 if content_hash.encode() in path.read_bytes():
@@ -187,14 +187,14 @@ class HookJournal:
         own_files.replace(path, [data], 0o600, durable=True)
 
     def lines(self, agent: str, session: str) -> Iterator[HookLine]:
-        """The lines of a session, in order; a line that cannot be read is left out.
+        """Yield the lines of a session, in order; a line that cannot be read is left out.
 
         Of several lines of a call the last counts: an answer may come too late.
         """
         yield from _lines(self._path(agent, session))
 
     def sessions(self) -> Iterator[tuple[str, str]]:
-        """The agent and the session of each file, the one that was written last first."""
+        """Yield the agent and the session of each file, the one that was written last first."""
         files = [path for path in self.folder.glob("*/*.jsonl") if not path.is_symlink()]
         for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True):
             told = next(_objects(path), {})
@@ -281,7 +281,7 @@ def _changed(path: Path) -> float:
 
 
 def _objects(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The objects of a file, one a line; what cannot be read is left out."""
+    """Yield the objects of a file, one a line; what cannot be read is left out."""
     with suppress(UnreadableError), open_file(path) as file:
         while data := file.readline(_LONGEST_LINE):
             with suppress(ValueError):

@@ -64,7 +64,7 @@ def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
 
 
 def _is_stored(store: Store, content_hash: str) -> bool:
-    """Whether the store has the message with this hash."""
+    """Return whether the store has the message with this hash."""
     sql = "SELECT key FROM bodies WHERE key >= ? AND key < ? LIMIT 1"
     return bool(store.query(sql, [content_hash, f"{content_hash}g"]))
 
@@ -141,7 +141,7 @@ def prune_journals(
 
 
 def _redacted(recording: Recording) -> Recording:
-    """The same without credentials, whoever said them."""
+    """Return the same without credentials, whoever said them."""
     return replace(recording, messages=tuple(map(redacted_message, recording.messages)))
 
 
@@ -163,7 +163,7 @@ def _alone(folder: Path) -> Iterator[None]:
 def _shortened(
     store: Store, folder: Path, lines: Sequence[HookLine], transcript: Path | None
 ) -> Iterator[tuple[str, ShownShort]]:
-    """The results whose short form the model got, by the ids of their calls."""
+    """Yield the results whose short form the model got, by the ids of their calls."""
     got = deliveries(lines, transcript)
     for line in lines:
         is_shown = transcript is None or got.get(line.call_id)

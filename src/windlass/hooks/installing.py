@@ -73,7 +73,7 @@ class FileChange:
 
 
 def windlass_command() -> str:
-    """The command line's first word: its name, or its path where the name is not enough."""
+    """Return the command line's first word: its name, or its path where the name is not enough."""
     mine = Path(sys.executable).with_name("windlass")
     found = shutil.which("windlass")
     if found is not None and (not mine.exists() or Path(found).resolve() == mine.resolve()):
@@ -92,7 +92,7 @@ def hook_command() -> list[str]:
 
 
 def install(agent: str, scope: Scope, options: HookOptions, *, mcp: bool) -> list[FileChange]:
-    """The changes that install a hook; none: it is installed so already.
+    """Return the changes that install a hook; none: it is installed so already.
 
     `mcp`: the MCP server, too. Raises UsageError where a file cannot be changed.
     """
@@ -121,7 +121,7 @@ def install(agent: str, scope: Scope, options: HookOptions, *, mcp: bool) -> lis
 
 
 def uninstall(agent: str, scope: Scope) -> list[FileChange]:
-    """The changes that take a hook away, and the MCP server; none: there is none.
+    """Return the changes that take a hook away, and the MCP server; none: there is none.
 
     Raises UsageError where a file cannot be changed.
     """
@@ -141,7 +141,7 @@ def uninstall(agent: str, scope: Scope) -> list[FileChange]:
 
 
 def plugin_files(folder: Path, options: HookOptions, *, mcp: bool) -> list[FileChange]:
-    """The files of a plugin for Claude Code, for those who share one.
+    """Return the files of a plugin for Claude Code, for those who share one.
 
     Raises UsageError where the folder holds another plugin.
     """
@@ -189,23 +189,23 @@ def claude_settings(scope: Scope) -> Path:
 
 
 def claude_folder() -> Path:
-    """The user's own folder of Claude Code."""
+    """Return the user's own folder of Claude Code."""
     return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude").expanduser()
 
 
 def opencode_plugin(scope: Scope) -> Path:
-    """The file of the plugin for opencode."""
+    """Return the file of the plugin for opencode."""
     folder = Path.cwd() / ".opencode" if scope == "project" else opencode_folder()
     return folder / "plugin" / _PLUGIN
 
 
 def opencode_folder() -> Path:
-    """The user's own folder of opencode."""
+    """Return the user's own folder of opencode."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "opencode"
 
 
 def _mcp_entry(agent: str, scope: Scope, options: HookOptions) -> tuple[Path, str, dict[str, Any]]:
-    """The file that names MCP servers, the key in it, and our entry."""
+    """Return the file that names MCP servers, the key in it, and our entry."""
     *python, _ = [*shlex.split(windlass_command()), ""]
     command = [*python, "mcp", *(["--store", options.store] if options.store else [])]
     if agent == "opencode":
@@ -220,7 +220,7 @@ def _mcp_entry(agent: str, scope: Scope, options: HookOptions) -> tuple[Path, st
 
 
 def _read(path: Path, scope: Scope) -> str | None:
-    """The text of a file that can be changed (None: it is not there). Raises UsageError.
+    """Return the text of a file that can be changed (None: it is not there). Raises UsageError.
 
     A file of a project lies in it: others may have put a link there that leads elsewhere.
     """
@@ -271,7 +271,7 @@ def _parsed(text: str, path: Path) -> Mapping[str, Any]:
 
 
 def _put(text: str, above: Sequence[str], key: str, empty: object, path: Path) -> str:
-    """The text with a value under a key, which is `empty` where there was none."""
+    """Return the text with a value under a key, which is `empty` where there was none."""
     value: Any = _parsed(text, path)
     for step in above:
         value = value[step]
@@ -286,7 +286,7 @@ _KINDS: Final[Mapping[type, str]] = {dict: "an object", list: "a list"}
 
 
 def _with_hooks(text: str | None, command: str, path: Path) -> str:
-    """The text of the settings with our hook on each event."""
+    """Return the text of the settings with our hook on each event."""
     text = _put(text or "{}\n", (), "hooks", {}, path)
     for event, [entry] in _entries(command).items():
         text = _put(text, ("hooks",), event, [], path)
@@ -295,7 +295,7 @@ def _with_hooks(text: str | None, command: str, path: Path) -> str:
 
 
 def _without_hooks(text: str | None, path: Path) -> str | None:
-    """The text of the settings without our hook; None: nothing else was in it."""
+    """Return the text of the settings without our hook; None: nothing else was in it."""
     if text is None:
         return None
     removed = False
@@ -340,13 +340,13 @@ def _without_mcp(text: str | None, path: Path, key: str) -> str | None:
 
 
 def _has_other_server(text: str | None, path: Path, key: str) -> bool:
-    """Whether somebody else's MCP server has our name."""
+    """Return whether somebody else's MCP server has our name."""
     servers = {} if text is None else _parsed(text, path).get(key)
     return isinstance(servers, dict) and _MCP in servers and not _is_our_server(servers[_MCP])
 
 
 def _is_our_server(entry: object) -> bool:
-    """Whether an entry of a file of MCP servers starts ours."""
+    """Return whether an entry of a file of MCP servers starts ours."""
     if not isinstance(entry, dict):
         return False
     command, arguments = entry.get("command"), entry.get("args") or ()
@@ -355,7 +355,7 @@ def _is_our_server(entry: object) -> bool:
 
 
 def _plugin_text(options: HookOptions) -> str:
-    """The plugin for opencode, with the command that it runs."""
+    """Return the plugin for opencode, with the command that it runs."""
     source = resources.files("windlass.hooks.agents").joinpath("opencode.js").read_text("utf-8")
     command = [*hook_command(), "hook", "run", *options.arguments()]
     return source.replace('["windlass", "hook", "run", "opencode"]', json.dumps(command))
@@ -409,7 +409,7 @@ def installed_store() -> str | None:
 
 
 def hooks_disabled(path: Path) -> bool:
-    """Whether a file of settings switches all hooks off."""
+    """Return whether a file of settings switches all hooks off."""
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
         return settings.get("disableAllHooks") is True
@@ -418,7 +418,7 @@ def hooks_disabled(path: Path) -> bool:
 
 
 def other_hooks(path: Path, event: str = "PostToolUse") -> list[str]:
-    """The commands of others on an event in a file of settings."""
+    """Return the commands of others on an event in a file of settings."""
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
         groups = settings["hooks"][event]
@@ -448,7 +448,7 @@ def agent_version(agent: str) -> str | None:
 
 
 def is_too_old(agent: str, version: str) -> str:
-    """The first version that takes replacements, where `version` does not; else empty."""
+    """Return the first version that takes replacements, where `version` does not; else empty."""
     known = [shape.since for shape in SHAPES if shape.agent == agent and shape.since]
     first = min(known, key=_numbers, default=version)
     return first if _numbers(version) < _numbers(first) else ""

@@ -40,7 +40,7 @@ class UnknownReference(UsageError):
 
 
 def originals_folder(store: Path) -> Path:
-    """The folder of the originals that hooks keep, by the folder of the store."""
+    """Return the folder of the originals that hooks keep, by the folder of the store."""
     return store / "hooks" / "originals"
 
 
@@ -59,7 +59,7 @@ def find_by_settings(settings: Settings, ref: str) -> Message:
 def find_original(
     store: Path, ref: str, open_store: Callable[[], AbstractContextManager[Store]]
 ) -> Message:
-    """The message that a reference means: one that a hook keeps, or else one of the store.
+    """Return the message that a reference means: one that a hook keeps, or else one of the store.
 
     Args:
         store: The folder of the store.
@@ -98,7 +98,7 @@ def find_among(stores: Iterable[Path], ref: str) -> Message | None:
 
 
 def open_folder(store: Path, *, reading: bool = False) -> Store:
-    """The store in a folder; `reading`: nothing of it is touched.
+    """Return the store in a folder; `reading`: nothing of it is touched.
 
     Raises UsageError where there is none.
     """
@@ -143,7 +143,7 @@ def _read(store: Path, content_hash: str) -> Message | None:
 
 
 def original_text(message: Message, path: str = "") -> str:
-    """An original as text, or what stands in it at a path, which a reference may name.
+    """Return an original as text, or what stands in it at a path, which a reference may name.
 
     Raises UsageError where nothing stands there.
     """
@@ -156,7 +156,7 @@ def original_text(message: Message, path: str = "") -> str:
 
 
 def excerpt(text: str, *, grep: str = "", lines: str = "", most: int | None = None) -> str:
-    """The part of an original that is asked for.
+    """Return the part of an original that is asked for.
 
     Args:
         text: The original.
@@ -190,7 +190,7 @@ def excerpt(text: str, *, grep: str = "", lines: str = "", most: int | None = No
 
 
 def _span(lines: str, count: int) -> tuple[int, int]:
-    """The first and the last line of a range, in a text of so many."""
+    """Return the first and the last line of a range, in a text of so many."""
     span = _SPAN.fullmatch(lines.strip())
     if span is None or not (span[1] or span[3]):
         raise UsageError(f"lines {_short(lines)!r} must be a range such as 10:40, or one number")

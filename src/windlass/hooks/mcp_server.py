@@ -56,7 +56,7 @@ class _Input(anyio.AsyncFile[str]):
     """Standard input. Whoever waits for a line of it can be interrupted."""
 
     async def readline(self) -> str:
-        """The next line; empty: there is none."""
+        """Return the next line; empty: there is none."""
         return await anyio.to_thread.run_sync(self.wrapped.readline, abandon_on_cancel=True)
 
 

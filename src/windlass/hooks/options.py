@@ -30,7 +30,7 @@ class HookOptions:
     """Whether credentials in results are replaced by `***`."""
 
     def arguments(self) -> list[str]:
-        """The words that follow `windlass hook run`."""
+        """Return the words that follow `windlass hook run`."""
         given = [self.agent]
         given += ["--store", self.store] if self.store else []
         given += ["--policy", self.policy] if self.policy else []
@@ -38,13 +38,13 @@ class HookOptions:
         return [*given, "--redact"] if self.redact else given
 
     def holds_out(self, session: str) -> bool:
-        """Whether a session stays as it is. The same session always gets the same answer."""
+        """Return whether a session stays as it is. The same session always gets the same answer."""
         drawn = int.from_bytes(hashlib.sha256(session.encode()).digest()[:4])
         return drawn < self.holdout * 2**32
 
 
 def read_options(arguments: Sequence[str]) -> HookOptions:
-    """The options in the words that follow `windlass hook run`.
+    """Return the options in the words that follow `windlass hook run`.
 
     Raises UsageError in one sentence.
     """
@@ -70,7 +70,7 @@ def read_options(arguments: Sequence[str]) -> HookOptions:
 
 
 def read_share(text: str) -> float:
-    """A share that is written in percent: `10%` is 0.1. Raises UsageError."""
+    """Return a share that is written in percent: `10%` is 0.1. Raises UsageError."""
     match = _SHARE.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"--holdout {text!r}: expected a share of the sessions, such as 10%")

@@ -73,7 +73,7 @@ class HookReport:
 
 
 def hook_report(settings: Settings, since: float, note: Callable[[str], None]) -> HookReport:
-    """What hooks did in the sessions that began since a time, in seconds since 1970.
+    """Return what hooks did in the sessions that began since a time, in seconds since 1970.
 
     The sessions are put into the store as far as they are not there. `note` gets a sentence for
     each that cannot be. Raises UsageError where the store is no folder.
@@ -102,7 +102,7 @@ def hook_report(settings: Settings, since: float, note: Callable[[str], None]) -
 
 
 def hook_store(settings: Settings) -> Path:
-    """The folder in which hooks write.
+    """Return the folder in which hooks write.
 
     Raises UsageError for a store that has an address, and StoreError for an unnamed link.
     """
@@ -116,7 +116,7 @@ def hook_store(settings: Settings) -> Path:
 def _measured(
     store: Store, price_as: str, ids: Sequence[str], lines: Sequence[HookLine]
 ) -> HookedSession:
-    """A session, by the names in the store of its conversations."""
+    """Return a session, by the names in the store of its conversations."""
     accounts: dict[str, Account] = {}
     total = Charge()
     for name in dict.fromkeys(ids):
@@ -152,7 +152,7 @@ def _saved(accounts: Iterable[Account]) -> float:
 
 
 def _fetched(account: Account) -> tuple[int, float]:
-    """How often originals were fetched back, and what that cost in US dollars.
+    """Return how often originals were fetched back, and what that cost in US dollars.
 
     What was asked for in vain is not fetched back, but it cost as much.
     """
@@ -177,7 +177,7 @@ def _fetched(account: Account) -> tuple[int, float]:
 
 
 def _is_refusal(result: Message) -> bool:
-    """Whether a result says that there is no such original."""
+    """Return whether a result says that there is no such original."""
     return result.failed or not result.text or _REFUSAL.fullmatch(result.text.strip()) is not None
 
 

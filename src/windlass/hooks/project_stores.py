@@ -23,7 +23,7 @@ _MOST_STORES: Final = 500
 
 
 def usual_store(project: Path) -> Path:
-    """The store of a project where none is named. Raises StoreError where it is a link."""
+    """Return the store of a project where none is named. Raises StoreError where it is a link."""
     tree = _tree_of(project)
     folder = project
     if tree is not None and tree.main not in (None, tree.top) and os.access(tree.main, os.W_OK):
@@ -35,7 +35,7 @@ def usual_store(project: Path) -> Path:
 
 
 def stores_around(folder: Path) -> Iterator[Path]:
-    """The stores in which originals of a folder's project may lie, the nearest first."""
+    """Yield the stores in which originals of a folder's project may lie, the nearest first."""
     around = [folder, *folder.parents]
     tree = _tree_of(folder)
     if tree is not None:
@@ -48,7 +48,7 @@ def stores_around(folder: Path) -> Iterator[Path]:
 
 
 def folders_of(project: Path) -> list[Path]:
-    """A project's folder in each working tree of its repository, itself first."""
+    """Return a project's folder in each working tree of its repository, itself first."""
     tree = _tree_of(project)
     if tree is None:
         return [project]
@@ -70,7 +70,7 @@ def note_store(store: Path) -> None:
 
 
 def known_stores() -> list[Path]:
-    """The stores into which hooks of the user wrote, the oldest first."""
+    """Return the stores into which hooks of the user wrote, the oldest first."""
     for folder in client.own_folders():
         with suppress(OSError):
             data = Path(folder, _STORES).read_bytes()
@@ -92,7 +92,7 @@ class _Tree(NamedTuple):
 
 
 def _tree_of(folder: Path) -> _Tree | None:
-    """The working tree that a folder lies in.
+    """Return the working tree that a folder lies in.
 
     Another one counts if it and the repository name each other: nobody can claim a stranger's.
     """
@@ -123,7 +123,7 @@ def _linked_admin(top: Path) -> Path | None:
 
 
 def _path_in(file: Path, beside: Path, before: str = "") -> Path | None:
-    """The folder or file that a file of git names (None: none)."""
+    """Return the folder or file that a file of git names (None: none)."""
     try:
         if not file.is_file() or file.stat().st_size > _MOST:
             return None

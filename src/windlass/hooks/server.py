@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _answering() -> HookHandler:
-    """What answers, with all that it takes long to load."""
+    """Return what answers, with all that it takes long to load."""
     from windlass.hooks.handler import HookHandler
     from windlass.text.tokens import FamilyCounter
 
@@ -66,7 +66,7 @@ def _answering() -> HookHandler:
 
 
 def _mark(file: Path) -> tuple[int, int, int] | None:
-    """What tells a file from another of its name (None: there is none)."""
+    """Return what tells a file from another of its name (None: there is none)."""
     try:
         found = file.stat()
     except OSError:
@@ -75,7 +75,7 @@ def _mark(file: Path) -> tuple[int, int, int] | None:
 
 
 def _lock(path: Path) -> int | None:
-    """A handle that only one process has at a time (None: another has it)."""
+    """Return a handle that only one process has at a time (None: another has it)."""
     handle = open_own(path)
     with suppress(ImportError):  # without locks the last that came is asked
         import fcntl
@@ -180,7 +180,7 @@ def _store_session(store: Path, place: AgentPlace) -> None:
 
 
 def _read_request(connection: socket.socket) -> HookRequest | None:
-    """An event (None: somebody only looked whether this process runs)."""
+    """Return an event (None: somebody only looked whether this process runs)."""
     from windlass.hooks import handler
 
     first = connection.recv(1)
@@ -199,7 +199,7 @@ def _read_request(connection: socket.socket) -> HookRequest | None:
 
 
 def _is_gone(connection: socket.socket) -> bool:
-    """Whether the short process gave up already; where that cannot be told it did not."""
+    """Return whether the short process gave up already; where that cannot be told it did not."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()

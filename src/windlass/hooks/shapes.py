@@ -48,14 +48,14 @@ class Shape:
     numbered: bool = False
 
     def has_tool(self, tool: str) -> bool:
-        """Whether a tool's results may have this shape."""
+        """Return whether a tool's results may have this shape."""
         return any(
             tool.startswith(name[:-1]) if name.endswith("*") else tool == name
             for name in self.tools
         )
 
     def text_of(self, result: object) -> str | None:
-        """The text of a result of this shape (None: it has another one)."""
+        """Return the text of a result of this shape (None: it has another one)."""
         if self.field or self.has or self.typed:
             if not isinstance(result, Mapping):
                 return None
@@ -71,11 +71,11 @@ class Shape:
         return _text(value)
 
     def with_text(self, result: object, text: str) -> object:
-        """A result of this shape that says something else."""
+        """Return a result of this shape that says something else."""
         return _put(result, self.field, text, self.removed)
 
     def shown_chars(self, result: object, text: str) -> int:
-        """The characters that the agent itself would show of the text."""
+        """Return the characters that the agent itself would show of the text."""
         if self.truncated is not None and isinstance(result, Mapping):
             key, most = self.truncated
             if result.get(key):
@@ -83,13 +83,13 @@ class Shape:
         return len(text)
 
     def stored(self, result: object) -> str:
-        """The file in which the agent stored the whole result (empty: the text is whole)."""
+        """Return the file in which the agent stored the whole result (empty: the text is whole)."""
         if self.truncated is None or not isinstance(result, Mapping):
             return ""
         return str(result.get(self.truncated[0]) or "")
 
     def fits(self, text: str, original: str) -> bool:
-        """Whether a text may stand in the place of an original.
+        """Return whether a text may stand in the place of an original.
 
         Where the agent numbers the lines, each line but the last must stand at its own place.
         """
@@ -158,7 +158,7 @@ SHAPES: Final = (*CLAUDE_CODE, *OPENCODE, *PLAIN)
 
 
 def shape_of(shapes: tuple[Shape, ...], tool: str, result: object) -> tuple[Shape, str] | None:
-    """The first shape that a tool's result has, and its text (None: none is known)."""
+    """Return the first shape that a tool's result has, and its text (None: none is known)."""
     for shape in shapes:
         if shape.has_tool(tool) and (text := shape.text_of(result)) is not None:
             return shape, text

@@ -34,17 +34,17 @@ def plain_words(command: str) -> list[str] | None:
 
 
 def is_hook_run(command: str) -> bool:
-    """Whether a command runs our hook, and does nothing else."""
+    """Return whether a command runs our hook, and does nothing else."""
     return _after_program(plain_words(command) or ())[:2] == ["hook", "run"]
 
 
 def is_mcp(words: Sequence[str]) -> bool:
-    """Whether the words of a command start our MCP server."""
+    """Return whether the words of a command start our MCP server."""
     return _after_program(words)[:1] == ["mcp"]
 
 
 def is_recall(command: str) -> bool:
-    """Whether a command prints an original, or a part of it, and nothing else.
+    """Return whether a command prints an original, or a part of it, and nothing else.
 
     It may change the folder before, and filter what is printed.
     """
@@ -60,7 +60,7 @@ def is_recall(command: str) -> bool:
 
 
 def _asks_for_one(words: Sequence[str]) -> bool:
-    """Whether the words are `windlass recall`, a reference, and options."""
+    """Return whether the words are `windlass recall`, a reference, and options."""
     name, *rest = [*_after_program(words), ""][:-1] or [""]
     refs, left = 0, iter(rest)
     for word in left:
@@ -71,7 +71,7 @@ def _asks_for_one(words: Sequence[str]) -> bool:
 
 
 def _after_program(words: Sequence[str]) -> list[str]:
-    """The words behind our program (empty: another one is called)."""
+    """Return the words behind our program (empty: another one is called)."""
     rest = list(words)
     while rest and _SET.fullmatch(rest[0]):
         del rest[0]
@@ -118,5 +118,5 @@ def _is_operator(word: str) -> bool:
 
 
 def _found(text: str) -> str:
-    """What a shell acts on within double quotes."""
+    """Return what a shell acts on within double quotes."""
     return "".join(_ACTIVE.findall(re.sub(r"\\.", "", text, flags=re.DOTALL)))

@@ -68,7 +68,7 @@ class HookStatus:
 
 
 def hook_status(store: Path) -> HookStatus:
-    """What hooks did in a store, and where they are installed."""
+    """Return what hooks did in a store, and where they are installed."""
     outcomes, not_taken, unknown = Counter[str](), Counter[str](), Counter[str]()
     errors = Counter[str]()
     sessions = got = untold = 0
@@ -102,7 +102,7 @@ def hook_status(store: Path) -> HookStatus:
 
 
 def journal_sessions(store: Path) -> Iterator[list[HookLine]]:
-    """The lines of each session in the journal of a store, the latest session first."""
+    """Yield the lines of each session in the journal of a store, the latest session first."""
     journal = HookJournal(store)
     for agent, session in journal.sessions():
         if lines := list(journal.lines(agent, session)):
@@ -120,7 +120,7 @@ def _agents() -> Iterator[AgentStatus]:
 
 
 def read_failures() -> Iterator[HookFailure]:
-    """The failures that were counted, in order."""
+    """Yield the failures that were counted, in order."""
     with suppress(OSError):
         path = Path(client.own_folder()) / client.FAILURES
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():

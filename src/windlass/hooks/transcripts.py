@@ -14,7 +14,7 @@ _AGENT = "claude-code"
 
 
 def recordings_named(name: str | None, on_skip: Callable[[str], None]) -> Iterator[Recording]:
-    """The recordings of a file, a folder or an agent's session (None: all of Claude Code).
+    """Yield the recordings of a file, a folder or an agent's session (None: all of Claude Code).
 
     `on_skip` gets a sentence for each file of a folder that is not read. Raises UsageError where
     there is none.

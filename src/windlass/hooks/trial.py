@@ -90,7 +90,7 @@ class Proof:
 def prove(
     recordings: Iterable[Recording], policy: str | None, workers: int, skipped: list[str]
 ) -> Proof:
-    """What a hook would have done to recordings.
+    """Return what a hook would have done to recordings.
 
     `skipped` gets a sentence for each that is left out. Raises UsageError where none is left.
     """

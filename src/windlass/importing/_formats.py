@@ -60,7 +60,7 @@ class FileFormat:
     """What the name of such a file holds."""
 
     def read(self, file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-        """The recordings of a file.
+        """Yield the recordings of a file.
 
         Raises UsageError where one is too large for the memory, or the file is of another format.
         """
@@ -170,7 +170,7 @@ READ: Final[Mapping[str, FileFormat]] = {one.name: one for one in FORMATS if one
 
 
 def recognise(path: Path, records: Records = ()) -> FileFormat | None:
-    """The format of a file that begins with these records; None: no known one."""
+    """Return the format of a file that begins with these records; None: no known one."""
     start = b""
     with suppress(OSError):
         if not records and path.is_file():
@@ -186,5 +186,5 @@ def recognise(path: Path, records: Records = ()) -> FileFormat | None:
 
 
 def unread(path: Path, known: FileFormat) -> UsageError:
-    """The sentence on a file of a known format that is not read."""
+    """Return the sentence on a file of a known format that is not read."""
     return UsageError(f"{str(path)!r}: this is {known.name}, which is not read; {known.instead}")

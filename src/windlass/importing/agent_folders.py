@@ -33,7 +33,7 @@ class AgentFolder:
     """The pattern of the files of side chains, where it is another one."""
 
     def holds(self, path: Path) -> bool:
-        """Whether a file is one of a session or its side chains."""
+        """Return whether a file is one of a session or its side chains."""
         return any(path.match(one) for one in (self.pattern, self.apart) if one)
 
     def files(self) -> Iterator[Path]:
@@ -68,7 +68,7 @@ class AgentSession:
 
 
 def agent_folders(environ: Mapping[str, str] = os.environ) -> tuple[AgentFolder, ...]:
-    """The folders of sessions that exist on this machine."""
+    """Return the folders of sessions that exist on this machine."""
     home = Path(environ.get("HOME") or Path.home())
     config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
 
@@ -98,7 +98,7 @@ def agent_folders(environ: Mapping[str, str] = os.environ) -> tuple[AgentFolder,
 
 
 def agent_files() -> list[tuple[str, Path]]:
-    """The program and file of each session, the file that was changed last first."""
+    """Return the program and file of each session, the file that was changed last first."""
     files = [
         (path.stat().st_mtime, str(path), folder.program)
         for folder in agent_folders()
@@ -108,7 +108,7 @@ def agent_files() -> list[tuple[str, Path]]:
 
 
 def agent_sessions(limit: int = LISTED) -> Iterator[AgentSession]:
-    """The newest sessions of coding agents on this machine, numbered from 1.
+    """Yield the newest sessions of coding agents on this machine, numbered from 1.
 
     A file without a session of its own is left out: subagents are listed with theirs.
     """
@@ -146,7 +146,7 @@ def _session(number: int, program: str, path: Path, session: list[Recording]) ->
 
 
 def find_agent_session(name: str) -> Path | None:
-    """The file of a session: `latest`, a number of the list, or the beginning of its name.
+    """Return the file of a session: `latest`, a number of the list, or the beginning of its name.
 
     None: there is no such session. Raises UsageError where there are several.
     """
@@ -162,7 +162,7 @@ def find_agent_session(name: str) -> Path | None:
 
 
 def _has_name(path: Path, name: str) -> bool:
-    """Whether a session's name begins with `name`; a rollout's file begins with its time."""
+    """Return whether a session's name begins with `name`; a rollout's file begins with its time."""
     return path.stem.startswith(name) or f"-{name}" in path.stem
 
 
@@ -170,5 +170,5 @@ _DIGITS: Final = 3
 
 
 def is_number(name: str) -> bool:
-    """Whether a name is a number of the list; ids of a store's sessions are longer."""
+    """Return whether a name is a number of the list; ids of a store's sessions are longer."""
     return name.isdecimal() and 0 < len(name) <= _DIGITS

@@ -67,7 +67,7 @@ class Answers:
     """The sessions of Codex whose rollouts are read."""
 
     def _key(self, ident: str, request: str) -> str:
-        """The key of an answer, whether or not a record names its request, too."""
+        """Return the key of an answer, whether or not a record names its request, too."""
         if not request:
             return ident + self._requests.get(ident, "")
         tail = ":" + request
@@ -90,14 +90,14 @@ class Answers:
         self._sessions.setdefault(session, {})[ident] = model
 
     def of_session(self, session: str) -> Iterator[tuple[str, str, Usage]]:
-        """The name, model and usage of each answer of a session, whatever file has it."""
+        """Yield the name, model and usage of each answer of a session, whatever file has it."""
         for ident, model in self._sessions.get(session, {}).items():
             answer = self._answers.get(self._key(ident, ""))
             if answer is not None and answer.usage is not None:
                 yield ident, model, answer.usage
 
     def claim(self, ident: str, request: str = "") -> _Answer | None:
-        """The answer, for the first caller; None for later ones: it is counted already."""
+        """Return the answer, for the first caller; None for later ones: it is counted already."""
         answer = self._answers.setdefault(self._key(ident, request), _Answer(None))
         if answer.claimed:
             return None
@@ -106,13 +106,13 @@ class Answers:
 
 
 def chat_call(ident: str, name: str, arguments: object) -> dict[str, Any]:
-    """A call of a tool in OpenAI's chat form; arguments may be text already."""
+    """Return a call of a tool in OpenAI's chat form; arguments may be text already."""
     text = arguments if isinstance(arguments, str) else canonical_json(arguments)
     return {"id": ident, "type": "function", "function": {"name": name, "arguments": text}}
 
 
 def chat_result(ident: str, content: str, *, failed: bool = False) -> dict[str, Any]:
-    """The result of a call in OpenAI's chat form, with a mark if it failed."""
+    """Return the result of a call in OpenAI's chat form, with a mark if it failed."""
     result = {"role": "tool", "tool_call_id": ident, "content": content}
     return {**result, "is_error": True} if failed else result
 
@@ -158,7 +158,7 @@ class ItemReader:
         return cast("ListForm", import_module(LIST_MODULES[self._form])).list_reader()
 
     def read(self, item: object, number: int) -> ListReading:
-        """The messages of the next object, which has a number."""
+        """Return the messages of the next object, which has a number."""
         where = f"message {number}"
         try:
             if not isinstance(item, Mapping):
@@ -214,7 +214,7 @@ def read_list(
     skipped: Counter[str],
     limit: MemoryLimit | None = None,
 ) -> list[Message]:
-    """The messages of a list in a form, the pieces of each answer as one."""
+    """Return the messages of a list in a form, the pieces of each answer as one."""
     reader = ItemReader(form, skipped)
     messages: list[list[Message]] = []
     is_open = False
@@ -252,12 +252,12 @@ _SCHEMAS: Final = ("parameters", "input_schema", "inputSchema")
 
 
 def object_of(value: object) -> Mapping[str, Any]:
-    """A JSON object; an empty one in the place of anything else."""
+    """Return a JSON object; an empty one in the place of anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
 def usage_of(value: object) -> Usage | None:
-    """A usage in any provider's words; None where it is not one, or an impossible one."""
+    """Return a usage in any provider's words; None where it is not one, or an impossible one."""
     try:
         return read_usage(value)
     except ValueError:
@@ -302,25 +302,25 @@ def time_of(value: object) -> float | None:
 
 
 def dollars_of(value: object) -> float | None:
-    """An amount in US dollars; None for anything that is not a number above 0."""
+    """Return an amount in US dollars; None for anything that is not a number above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST_MONEY:
         return None
     return float(value)
 
 
 def shares(total: int, weights: Sequence[int]) -> list[int]:
-    """A whole number shared out in the proportion of weights: the shares add up to it."""
+    """Return a whole number shared out in the proportion of weights: the shares add up to it."""
     weights = weights if any(weights) else [1] * len(weights)
     ends = list(accumulate(weights, initial=0))
     return [total * end // ends[-1] - total * at // ends[-1] for at, end in pairwise(ends)]
 
 
 def text_of(record: Mapping[str, Any], *keys: str) -> str:
-    """The text under the first of the keys that has one; empty where none has."""
+    """Return the text under the first of the keys that has one; empty where none has."""
     return next((value for key in keys if isinstance(value := record.get(key), str)), "")
 
 
 def model_of(name: object, provider: str) -> str:
-    """A model as `provider/model`; `provider` where its name has none."""
+    """Return a model as `provider/model`; `provider` where its name has none."""
     text = name if isinstance(name, str) and name else "unknown"
     return text if "/" in text.strip("/") else f"{provider}/{text}"

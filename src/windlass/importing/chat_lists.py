@@ -15,7 +15,7 @@ from windlass.importing.recording import RecordedCall, Recording
 
 
 def recognises(records: Records) -> bool:
-    """Whether a record holds a list of messages with an answer."""
+    """Return whether a record holds a list of messages with an answer."""
     return any(
         isinstance(listed := one.get("messages"), list)
         and any(isinstance(each, Mapping) and each.get("role") == "assistant" for each in listed)
@@ -24,7 +24,7 @@ def recognises(records: Records) -> bool:
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """A recording for each list."""
+    """Yield a recording for each list."""
     del answers
     limit = MemoryLimit(file.path)
     for number, record in enumerate(file.records(), 1):

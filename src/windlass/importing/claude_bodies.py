@@ -23,7 +23,7 @@ _RESPONSE: Final = ".response.json"
 
 
 def is_folder_of_bodies(folder: Path) -> bool:
-    """Whether a folder holds bodies of requests."""
+    """Return whether a folder holds bodies of requests."""
     return any(folder.glob(f"*{_REQUEST}"))
 
 
@@ -36,7 +36,7 @@ class BodyFolder(RecordedFile):
         self.skipped.clear()
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The exchanges in the order of the index, the others by the time of their files."""
+        """Yield the exchanges in the order of the index, the others by the time of their files."""
         index = self._index()
         requests = sorted(
             self.path.glob(f"*{_REQUEST}"),
@@ -54,12 +54,12 @@ class BodyFolder(RecordedFile):
             }
 
     def lines_with(self, word: bytes) -> Iterator[dict[str, Any]]:
-        """Its exchanges."""
+        """Yield its exchanges."""
         del word
         yield from self.records()
 
     def _index(self) -> dict[str, int]:
-        """The place of each file that the index names."""
+        """Return the place of each file that the index names."""
         place = self.path / "index.jsonl"
         if not place.exists():
             return {}
@@ -89,7 +89,7 @@ class BodyFolder(RecordedFile):
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """The conversations of a folder: exact requests."""
+    """Yield the conversations of a folder: exact requests."""
     if not isinstance(file, BodyFolder):
         raise UsageError(f"{str(file.path)!r} is not a folder of *{_REQUEST} files")
     exchanges = Exchanges(file, answers, "claude-code-bodies")
@@ -101,7 +101,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
 
 
 def _session(request: Mapping[str, Any]) -> str:
-    """The name of the session in the client's metadata; empty where there is none."""
+    """Return the name of the session in the client's metadata; empty where there is none."""
     user_id = text_of(object_of(request.get("metadata")), "user_id")
     try:
         return text_of(object_of(parse_recorded(user_id)), "session_id")

@@ -74,7 +74,7 @@ _UNSENT: Final[Mapping[str, str]] = {
 
 
 def recognises(records: Records) -> bool:
-    """Whether these are the first records of a session of Claude Code."""
+    """Return whether these are the first records of a session of Claude Code."""
     return any(
         (
             one.get("type") in ("user", "assistant")
@@ -91,7 +91,7 @@ def recognises(records: Records) -> bool:
 
 
 def side_chains(file: NamedFile) -> list[Path]:
-    """The files of a session's side chains."""
+    """Return the files of a session's side chains."""
     return sorted((file.path.with_suffix("") / SIDE_CHAINS).glob("*.jsonl"))
 
 
@@ -109,7 +109,7 @@ def scan(file: RecordedFile, answers: Answers) -> None:
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """The conversations of a file: the session, its branches and its side chains."""
+    """Yield the conversations of a file: the session, its branches and its side chains."""
     transcript = ClaudeTranscript(file)
     requests = RecordedRequests()
     has_requests = any(text_of(record, "type") in TYPES for record in file.head)
@@ -146,7 +146,7 @@ def _is_local(record: Record, answer: Record) -> bool:
 
 
 def _of_progress(record: Record) -> Record:
-    """The record of a subagent inside one of its progress; empty where there is none."""
+    """Return the record of a subagent inside one of its progress; empty where there is none."""
     progress = object_of(record.get("data"))
     inner = progress.get("message")
     if (
@@ -180,7 +180,7 @@ class ClaudeTranscript:
     # ---- in -------------------------------------------------------------------------
 
     def is_over(self, record: Record) -> bool:
-        """Whether a record begins another session: a file may hold several."""
+        """Return whether a record begins another session: a file may hold several."""
         inner = _inner(record)
         kind = text_of(record, "type")
         begins = (kind == "system" and inner.get("subtype") == "init") or (
@@ -237,7 +237,7 @@ class ClaudeTranscript:
         return self.tree.tails.get(lane)
 
     def _node(self, record: Record, parent: Node | None, kind: str, content: str) -> Node:
-        """The node of a record; equal content at the same place has the same node."""
+        """Return the node of a record; equal content at the same place has the same node."""
         key = (parent, kind, content)
         if key not in self._of_content:
             self._of_content[key] = self.tree.add((), parent, self.lane_of(record))
@@ -268,7 +268,7 @@ class ClaudeTranscript:
         return node
 
     def take_answer(self, record: Record) -> Node | None:
-        """An answer, or a part of one."""
+        """Return an answer, or a part of one."""
         answer = record.get("message")
         if not isinstance(answer, Mapping):
             self._file.skipped["answers that say nothing"] += 1
@@ -301,7 +301,7 @@ class ClaudeTranscript:
         return node
 
     def take_attachment(self, record: Record) -> Node | None:
-        """What the client added for the model: a listing, a reminder, a file."""
+        """Return what the client added for the model: a listing, a reminder, a file."""
         text = text_of(object_of(record.get("attachment")), "rendered", "content")
         if not text:
             self._file.skipped["attachments without their text"] += 1
@@ -327,7 +327,7 @@ class ClaudeTranscript:
         return None
 
     def take_progress(self, record: Record) -> Node | None:
-        """What a tool reports while it runs; a subagent reports its messages."""
+        """Return what a tool reports while it runs; a subagent reports its messages."""
         inner = _of_progress(record)
         parser = _PARSERS.get(str(inner.get("type")))
         if parser is None:
@@ -344,7 +344,7 @@ class ClaudeTranscript:
         return self._session or self._file.path.stem
 
     def recordings(self, answers: Answers, main: str = "") -> Iterator[Recording]:
-        """A recording of each path with calls that no other recording counts.
+        """Yield a recording of each path with calls that no other recording counts.
 
         `main` is the name of the session's own recording, if there is one already.
         """
@@ -377,13 +377,13 @@ class ClaudeTranscript:
 
 
 def _inner(record: Record) -> Record:
-    """The message inside a record; the record itself where there is none."""
+    """Return the message inside a record; the record itself where there is none."""
     inner = record.get("message")
     return inner if isinstance(inner, Mapping) else record
 
 
 def _key_of_block(message: Message) -> str:
-    """The key by which a block of an answer is recognised when it is recorded again."""
+    """Return the key by which a block of an answer is recognised when it is recorded again."""
     if message.tool_calls:
         return message.tool_calls[0].id
     part = message.parts[0] if message.parts else None

@@ -196,7 +196,7 @@ def _texts(record: Mapping[str, Any]) -> Sequence[str]:
 
 
 def hash_of(message: Mapping[str, Any]) -> str:
-    """The hash that Claude Code gives a message: of its JSON without cache marks."""
+    """Return the hash that Claude Code gives a message: of its JSON without cache marks."""
     return _hash(_hashed_text(message))
 
 

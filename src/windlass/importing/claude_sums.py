@@ -164,7 +164,7 @@ def _exact(calls: list[RecordedCall], told: _Sum, begun: set[str]) -> list[Recor
 
 
 def _rest(all_: Usage, used: Any) -> Usage:
-    """What is left of a usage."""
+    """Return what is left of a usage."""
     total = Usage(0, 0)
     for one in used:
         total = total.plus(one)
@@ -180,5 +180,5 @@ _EXTRA: Final = re.compile(r"^.*(?=claude-)|\[.*\]$|@.*$|(-v\d+)?(:\d+)?$|-20\d{
 
 
 def _plain(model: str) -> str:
-    """A model without what its clouds and sizes of window add to its name."""
+    """Return a model without what its clouds and sizes of window add to its name."""
     return _EXTRA.sub("", model)

@@ -52,7 +52,7 @@ _SUMS: Final = frozenset({"deleted_api_reqs", "subagent_usage"})
 
 
 def recognises(records: Records) -> bool:
-    """Whether these are the messages of a task."""
+    """Return whether these are the messages of a task."""
     first = records[0]
     if first.get("version") and isinstance(first.get("sessionId"), str):
         return isinstance(first.get("messages"), list)
@@ -63,7 +63,7 @@ def recognises(records: Records) -> bool:
 
 
 def beside(file: RecordedFile) -> list[Path]:
-    """The files of the agents that a session of version 4 had at work."""
+    """Return the files of the agents that a session of version 4 had at work."""
     first = file.head[0]
     if "messages" not in first or text_of(first, "agent") in _AGENTS:
         return []
@@ -71,7 +71,7 @@ def beside(file: RecordedFile) -> list[Path]:
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """The task, and what it cost besides."""
+    """Yield the task, and what it cost besides."""
     records = list(file.records())
     whole = records[0] if "messages" in records[0] else {}
     messages = [object_of(one) for one in whole.get("messages") or records]
@@ -120,7 +120,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
 
 
 def _requests(file: RecordedFile) -> tuple[deque[RecordedCall], list[RecordedCall]]:
-    """The requests of the file of what people saw, and sums of others; without messages."""
+    """Return the requests of the file of what people saw, and sums of others; without messages."""
     requests: deque[RecordedCall] = deque()
     sums: list[RecordedCall] = []
     path = file.path.with_name("ui_messages.json")
@@ -142,7 +142,7 @@ def _requests(file: RecordedFile) -> tuple[deque[RecordedCall], list[RecordedCal
 
 
 def _usage_of(told: Mapping[str, Any]) -> Usage | None:
-    """A usage in the words of any version: what was cached is in its input, or beside it."""
+    """Return a usage in the words of any version: what was cached is in its input, or beside it."""
     if "tokens" in told:  # what was cached was read or written: it is not told which
         tokens = object_of(told["tokens"])
         counts = (*(tokens.get(key) for key in ("prompt", "completion", "cached")), 0)

@@ -34,7 +34,7 @@ from windlass.wire.base import Usage
 
 
 def beside(file: RecordedFile) -> list[Path]:
-    """The rollouts of the session's subagents, which lie in the same folder as it does."""
+    """Return the rollouts of the session's subagents, which lie in the same folder as it does."""
     heads: dict[Path, Mapping[str, Any]] = {}
     for path in sorted(file.path.parent.glob("rollout-*.jsonl")):
         with suppress(OSError, ValueError), path.open("rb") as other:
@@ -67,7 +67,7 @@ def _parent_of(meta: Mapping[str, Any]) -> str | None:
 
 
 def recognises(records: Records) -> bool:
-    """Whether these are the first records of a rollout."""
+    """Return whether these are the first records of a rollout."""
     types = {"session_meta", "turn_context", "response_item", "event_msg", "compacted"}
     return any(
         (text_of(one, "type") in types and isinstance(one.get("payload"), Mapping))
@@ -82,7 +82,7 @@ def scan(file: RecordedFile, answers: Answers) -> None:
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """The conversation, and another one after each compaction."""
+    """Yield the conversation, and another one after each compaction."""
     rollout = _Rollout(file)
     for record in file.records():
         kind, payload = _payload_of(record)
@@ -101,7 +101,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
 
 
 def _payload_of(record: Mapping[str, Any]) -> tuple[str, object]:
-    """The type of a record and what it holds; an older one holds itself."""
+    """Return the type of a record and what it holds; an older one holds itself."""
     kind = str(record.get("type"))
     if "payload" in record:
         return kind, record["payload"]
@@ -111,7 +111,7 @@ def _payload_of(record: Mapping[str, Any]) -> tuple[str, object]:
 
 
 def _with_readable_pictures(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The item with a word for each picture that the client did not keep."""
+    """Return the item with a word for each picture that the client did not keep."""
     content = item.get("content")
     if not isinstance(content, list):
         return item
@@ -129,7 +129,7 @@ def _is_lost(part: object) -> bool:
 
 
 def usage_of_codex(counts: object) -> Usage | None:
-    """A usage in Codex's words; like OpenAI's, its input includes what was cached."""
+    """Return a usage in Codex's words; like OpenAI's, its input includes what was cached."""
     if not isinstance(counts, Mapping) or "input_tokens" not in counts:
         return None
     return usage_of_counts(*(counts.get(key) for key in _COUNTS))

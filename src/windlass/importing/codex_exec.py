@@ -37,12 +37,12 @@ _MODEL: Final = "openai/unknown"
 
 
 def recognises(records: Records) -> bool:
-    """Whether these are the first events of a run."""
+    """Return whether these are the first events of a run."""
     return any(text_of(one, "type") in ("thread.started", "turn.started") for one in records)
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """The threads, in the order in which they began."""
+    """Yield the threads, in the order in which they began."""
     threads: dict[str, _Thread] = {}
     thread = _Thread(file)
     for record in file.records():

@@ -158,7 +158,7 @@ class Exchanges:
         return chain
 
     def recordings(self, grade: Grade = "A") -> Iterator[Recording]:
-        """The conversations, in the order of their first requests."""
+        """Yield the conversations, in the order of their first requests."""
         for chain in self._chains.values():
             if chain.reply is not None:
                 self._tree.extend(self._tree.tails[chain.lane], chain.reply)
@@ -198,7 +198,7 @@ def form_of_request(request: Mapping[str, Any], response: Any = None) -> FormNam
 
 
 def items_of(request: Mapping[str, Any], form: FormName) -> list[Any]:
-    """The list of a request with its system prompt in front, ready to be compared."""
+    """Return the list of a request with its system prompt in front, ready to be compared."""
     if form == "responses":
         listed = request["input"]
         listed = [{"role": "user", "content": listed}] if isinstance(listed, str) else listed
@@ -256,7 +256,7 @@ def _digests(listed: Sequence[Any]) -> list[str]:
 def _answer(
     response: Any, form: FormName, skipped: Counter[str]
 ) -> tuple[Message | None, Usage | None, str, str]:
-    """The message of an answer, its usage, its id and its model."""
+    """Return the message of an answer, its usage, its id and its model."""
     if isinstance(response, str):
         return _read_stream(response, form, skipped)
     if not isinstance(response, Mapping):
@@ -296,7 +296,7 @@ def _without_none(item: Any) -> Any:
 def _read_stream(
     text: str, form: FormName, skipped: Counter[str]
 ) -> tuple[Message | None, Usage | None, str, str]:
-    """An answer that was recorded as the text of its events."""
+    """Return an answer that was recorded as the text of its events."""
     module = cast("Format", import_module(MODULES[form]))
     ident = ""
     try:
@@ -334,7 +334,7 @@ _HEADERS: Final = (
 
 
 def exchange_of(record: Mapping[str, Any]) -> Exchange | None:
-    """The exchange in a line of a log; None: it holds none.
+    """Return the exchange in a line of a log; None: it holds none.
 
     The body of the request stands under `request`, `request_body` or `body`, perhaps as the `body`
     of an object there, or in the record itself; the answer likewise under `response`.
@@ -362,7 +362,7 @@ def exchange_of(record: Mapping[str, Any]) -> Exchange | None:
 
 
 def _body(value: Any) -> Any:
-    """A body, taken out of the text or the object that it stands in."""
+    """Return a body, taken out of the text or the object that it stands in."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             value = parse_recorded(value)
@@ -384,7 +384,7 @@ def _is_request(body: Any) -> bool:
 
 
 def _key_of(record: Mapping[str, Any], request: Mapping[str, Any]) -> str:
-    """The client's name of the conversation; empty where there is none."""
+    """Return the client's name of the conversation; empty where there is none."""
     headers = record.get("headers") or record.get("request_headers")
     if headers is None:
         headers = object_of(record.get("request")).get("headers")

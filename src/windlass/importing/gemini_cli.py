@@ -39,18 +39,18 @@ _COUNTS: Final = {
 
 
 def recognises(records: Records) -> bool:
-    """Whether these are the first records of a session."""
+    """Return whether these are the first records of a session."""
     return any(one.keys() >= {"sessionId", "projectHash"} for one in records)
 
 
 def beside(file: RecordedFile) -> list[Path]:
-    """The files of the session's subagents: they are in a folder with its name."""
+    """Return the files of the session's subagents: they are in a folder with its name."""
     session = Path(text_of(file.head[0], "sessionId")).name
     return sorted((file.path.parent / session).glob("*.jsonl")) if session else []
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """The session, and the lists that it was before it was cut."""
+    """Yield the session, and the lists that it was before it was cut."""
     session: dict[str, Any] = {}
     tree = ConversationTree(file, "gemini-cli", "gemini")
     records: dict[Node, Mapping[str, Any]] = {}
@@ -96,7 +96,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
 
 
 def _project_of(path: Path) -> str:
-    """The folder that a file above the sessions names; empty where there is none."""
+    """Return the folder that a file above the sessions names; empty where there is none."""
     for folder in path.parents[1:3]:
         with suppress(OSError, UnreadableError):
             return read_text(folder / ".project_root", _LONGEST).strip()
@@ -171,7 +171,7 @@ class _Reader:
 
 
 def _parts(content: Any) -> list[Mapping[str, Any]]:
-    """The parts of a content: a text, a part, or a list of these."""
+    """Return the parts of a content: a text, a part, or a list of these."""
     listed = content if isinstance(content, list) else [content] if content else []
     return [{"text": one} if isinstance(one, str) else object_of(one) for one in listed]
 

@@ -47,7 +47,7 @@ class Imported:
     sessions: tuple[ImportedSession, ...]
 
     def by_format(self) -> list[list[ImportedSession]]:
-        """The sessions of each format and grade."""
+        """Return the sessions of each format and grade."""
         groups: dict[tuple[str, str], list[ImportedSession]] = {}
         for session in self.sessions:
             groups.setdefault((session.format, session.grade), []).append(session)

@@ -29,7 +29,7 @@ _NOT_TEXT: Final = "is not text in UTF-8, so it cannot be JSON"
 
 
 def size_text(size: int) -> str:
-    """A number of bytes for people."""
+    """Return a number of bytes for people."""
     return f"{size / (1 << 30):.1f} GB" if size >= 1 << 30 else f"{size / (1 << 20):.1f} MB"
 
 
@@ -84,11 +84,11 @@ class RecordedFile(NamedFile):
             raise UsageError(f"{str(path)!r} holds no JSON object")
 
     def _has_lines(self) -> bool:
-        """Whether one of the first lines is an object by itself."""
+        """Return whether one of the first lines is an object by itself."""
         return any(isinstance(value, dict) for value in islice(self._lines(), HEAD))
 
     def _read_protobuf(self) -> dict[str, Any]:
-        """An export of OpenTelemetry."""
+        """Return an export of OpenTelemetry."""
         self._check_size("protobuf text")
         try:
             from google.protobuf.json_format import MessageToDict
@@ -147,7 +147,7 @@ class RecordedFile(NamedFile):
                 yield value
 
     def lines_with(self, word: bytes) -> Iterator[dict[str, Any]]:
-        """Its objects on the lines that contain `word`."""
+        """Yield its objects on the lines that contain `word`."""
         if self._whole is not None:
             yield from self.records()
             return
@@ -156,7 +156,7 @@ class RecordedFile(NamedFile):
                 yield value
 
     def _lines(self, word: bytes = b"") -> Iterator[dict[str, Any] | str]:
-        """The object of each line, or a reason why it has none."""
+        """Yield the object of each line, or a reason why it has none."""
         with self.path.open("rb") as file:
             number = 0
             while line := file.readline(LONGEST):

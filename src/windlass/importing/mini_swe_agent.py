@@ -21,7 +21,7 @@ from windlass.importing.tree import ConversationTree
 
 
 def recognises(records: Records) -> bool:
-    """Whether this is a trajectory of mini-SWE-agent."""
+    """Return whether this is a trajectory of mini-SWE-agent."""
     first, info = records[0], records[0].get("info")
     return isinstance(first.get("messages"), list) and (
         str(first.get("trajectory_format")).startswith("mini-swe-agent")
@@ -30,7 +30,7 @@ def recognises(records: Records) -> bool:
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """The trajectory.
+    """Yield the trajectory.
 
     Its messages are exact. Where it calls tools, their definitions are missing, so that it is a
     transcript; where the model writes commands in its text, there are no tools.

@@ -32,13 +32,13 @@ _ASKED: Final = "What did we do so far?"
 
 
 def recognises(records: Records) -> bool:
-    """Whether this is an exported session."""
+    """Return whether this is an exported session."""
     listed = records[0].get("messages") or [{}]
     return "info" in records[0] and all(one.keys() >= {"info", "parts"} for one in listed)
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """The session, and another recording after each compaction."""
+    """Yield the session, and another recording after each compaction."""
     for session in file.records():
         info = object_of(session.get("info"))
         tree = ConversationTree(file, "opencode", "openai")
@@ -113,7 +113,7 @@ def _take_step(tree: ConversationTree, step: list[Mapping[str, Any]], call: Reco
 
 
 def _content(parts: list[Mapping[str, Any]]) -> Any:
-    """The texts and pictures of a message; what only people see is left out."""
+    """Return the texts and pictures of a message; what only people see is left out."""
     content: list[dict[str, Any]] = []
     for part in parts:
         if part.get("type") == "text" and part.get("text") and not part.get("ignored"):
@@ -128,7 +128,7 @@ def _content(parts: list[Mapping[str, Any]]) -> Any:
 
 
 def _usage_of(told: Any) -> Usage | None:
-    """A usage in opencode's words; its kinds of tokens have nothing in common."""
+    """Return a usage in opencode's words; its kinds of tokens have nothing in common."""
     tokens = object_of(told)
     cache = object_of(tokens.get("cache"))
     thought, out = tokens.get("reasoning"), tokens.get("output")

@@ -52,7 +52,7 @@ _ANSWERED: Final = "gen_ai.choice"
 
 
 def recognises(records: Records) -> bool:
-    """Whether these are spans."""
+    """Return whether these are spans."""
     return any(
         "resourceSpans" in one
         or "resource_spans" in one
@@ -62,7 +62,7 @@ def recognises(records: Records) -> bool:
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """The conversations of the spans; each export of a collector is sorted by time."""
+    """Yield the conversations of the spans; each export of a collector is sorted by time."""
     outer = _outer(file)
     file.skipped.clear()
     exchanges = Exchanges(file, answers, "otel")
@@ -92,7 +92,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
 
 
 def _outer(file: RecordedFile) -> set[str]:
-    """The ids of spans that lie around one of a call, without a tool between them."""
+    """Return the ids of spans that lie around one of a call, without a tool between them."""
     parents: dict[str, str] = {}
     calls: list[str] = []
     tools: set[str] = set()
@@ -124,7 +124,7 @@ def _is_call(operation: str) -> bool:
 
 
 def _spans(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The spans of an export; a record may be a span as the SDK for Python writes it."""
+    """Yield the spans of an export; a record may be a span as the SDK for Python writes it."""
     if context := object_of(record.get("context")):
         names = {"traceId": context.get("trace_id"), "spanId": context.get("span_id")}
         above, start = record.get("parent_id"), record.get("start_time")
@@ -142,7 +142,7 @@ def _objects(holder: Mapping[str, Any], *keys: str) -> list[Mapping[str, Any]]:
 
 
 def _fields(span: Mapping[str, Any]) -> dict[str, Any]:
-    """What a span and its events say of a call, under our names.
+    """Return what a span and its events say of a call, under our names.
 
     Messages may stand in one attribute, in one for each of their fields (`gen_ai.prompt.0.role`),
     or in an event each.
@@ -197,7 +197,7 @@ def _attributes(holder: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _indexed(attributes: Mapping[str, Any], *prefixes: str) -> list[dict[str, Any]]:
-    """The objects of a list that has an attribute for each of their fields."""
+    """Return the objects of a list that has an attribute for each of their fields."""
     objects: dict[int, dict[str, Any]] = {}
     for key, value in attributes.items():
         for prefix in prefixes:
@@ -216,7 +216,7 @@ _OWN: Final = re.compile(r"\b(message|message_content|tool_call|function)\.")
 
 
 def _value(value: Any) -> Any:
-    """A value of OTLP as JSON."""
+    """Return a value of OTLP as JSON."""
     if not isinstance(value, Mapping):
         return value
     for kind, inner in value.items():
@@ -298,7 +298,7 @@ def _usage(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _provider_of(model: Any) -> str:
-    """The provider of a model that is named without one."""
+    """Return the provider of a model that is named without one."""
     return next((own for part, own in _MAKERS.items() if part in str(model)), "openai")
 
 
@@ -311,7 +311,7 @@ def _listed(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _parts(message: Mapping[str, Any]) -> list[Any]:
-    """The parts of a message; those of a message in chat form are made of its fields."""
+    """Return the parts of a message; those of a message in chat form are made of its fields."""
     if isinstance(parts := message.get("parts"), list):
         return parts
     content = message.get("content")
@@ -334,7 +334,7 @@ def _is_result(parts: list[Any]) -> bool:
 
 
 def _chats(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A message of the conventions in OpenAI's chat form; each result becomes a message."""
+    """Return a message of the conventions in OpenAI's chat form; each result becomes a message."""
     role = str(message.get("role") or "user")
     parts = _parts(message)
     texts: list[str] = []

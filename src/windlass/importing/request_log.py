@@ -11,7 +11,7 @@ from windlass.importing.recording import Recording
 
 
 def recognises(records: Records) -> bool:
-    """Whether a record holds a request with its answer."""
+    """Return whether a record holds a request with its answer."""
     exchanges = [exchange_of(record) for record in records]
     return any(
         one is not None and one.response is not None and form_of_request(one.request, one.response)
@@ -20,7 +20,7 @@ def recognises(records: Records) -> bool:
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """The conversations of a log: exact requests."""
+    """Yield the conversations of a log: exact requests."""
     exchanges = Exchanges(file, answers, "request-log")
     for record in file.records():
         exchange = exchange_of(record)

@@ -94,7 +94,7 @@ def evidence_text(definition: Mapping[str, Any]) -> str:
 
 
 def session_id_of(recording: Recording) -> str:
-    """The name of a recording's session, which stays the same while the recording grows."""
+    """Return the name of a recording's session, which stays the same while the recording grows."""
     first = recording.messages[0].key if recording.messages else ""
     call = recording.calls[0].id if recording.calls else ""
     text = canonical_json([recording.format, recording.name, recording.kind, first, call])
@@ -168,7 +168,7 @@ def store_recording(
 
 
 def _calls_of(recording: Recording, session: str, answers: Mapping[str, str]) -> Recording:
-    """The recording with the calls whose answers no other session has."""
+    """Return the recording with the calls whose answers no other session has."""
     calls = tuple(
         call for call in recording.calls if answers.get(call.id or "", session) == session
     )
@@ -195,11 +195,11 @@ class _Stored:
     answers: Sequence[str | None]
 
     def begins(self, keys: Sequence[str]) -> bool:
-        """Whether a list with these keys begins with all of it."""
+        """Return whether a list with these keys begins with all of it."""
         return keys[: len(self.keys)] == self.keys
 
     def begins_with(self, keys: Sequence[str]) -> bool:
-        """Whether it begins with all of a list with these keys."""
+        """Return whether it begins with all of a list with these keys."""
         return self.keys[: len(keys)] == keys
 
     def was_being_written(self, keys: Sequence[str], calls: Sequence[RecordedCall]) -> bool:
@@ -215,13 +215,13 @@ class _Stored:
         return self.begins_with(keys) or self._has(last, calls)
 
     def _has(self, at: int, calls: Sequence[RecordedCall]) -> bool:
-        """Whether its answer at a place may be the one that a recording has there."""
+        """Return whether its answer at a place may be the one that a recording has there."""
         ident = next((call.id for call in calls if call.at == at), "")
         return self.answers[at] in ("", ident)
 
 
 def _read(store: Store, session: str) -> _Stored | None:
-    """What a session holds; None where there is no such session."""
+    """Return what a session holds; None where there is no such session."""
     sessions = store.sessions(SessionFilter(prefix=session), limit=None)
     if all(info.session_id != session for info in sessions):
         return None

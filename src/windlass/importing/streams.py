@@ -20,7 +20,7 @@ def recordings(
     on_skip: Callable[[str], None] | None = None,
     only: Callable[[Path], bool] = lambda path: True,  # noqa: ARG005
 ) -> Iterator[Recording]:
-    """The recordings of a file, or of all files in a folder and its folders.
+    """Yield the recordings of a file, or of all files in a folder and its folders.
 
     Only one file is in memory at a time, so that a folder may be large. An answer that stands in
     several records or files is counted once.
@@ -65,7 +65,7 @@ def recordings(
 def _readable(
     paths: Sequence[Path], form: str | None, on_skip: Callable[[str], None] | None
 ) -> list[Path]:
-    """The files of known formats; the others are told."""
+    """Return the files of known formats; the others are told."""
     readable: list[Path] = []
     for one in paths:
         try:
@@ -89,7 +89,7 @@ def _open(path: Path) -> RecordedFile:
 
 
 def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
-    """The format of a file. Raises UsageError where it is not a known one, or not read."""
+    """Return the format of a file. Raises UsageError where it is not a known one, or not read."""
     if isinstance(file, BodyFolder):
         return BODIES
     known = recognise(file.path, file.head) if form is None else READ[form]
@@ -129,7 +129,7 @@ def _read(
 
 
 def _require_one(recordings: Iterator[Recording], file: RecordedFile) -> Iterator[Recording]:
-    """The recordings of a file. Raises UsageError where there are none."""
+    """Yield the recordings of a file. Raises UsageError where there are none."""
     is_empty = True
     for recording in recordings:
         is_empty = False

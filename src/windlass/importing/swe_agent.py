@@ -13,12 +13,12 @@ from windlass.safety.foreign import parse_recorded
 
 
 def recognises(records: Records) -> bool:
-    """Whether this is a trajectory of SWE-agent."""
+    """Return whether this is a trajectory of SWE-agent."""
     return all(isinstance(records[0].get(key), list) for key in ("trajectory", "history"))
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-    """The trajectory.
+    """Yield the trajectory.
 
     Its history has all messages, but SWE-agent may have sent shortened ones, and only the tokens of
     the whole run are recorded: a transcript.
@@ -46,7 +46,7 @@ _SENT: Final = ("role", "content", "tool_calls", "tool_call_ids", "name")
 
 
 def _model(run: Mapping[str, Any]) -> str:
-    """The model that the settings of the run name; empty where they name none."""
+    """Return the model that the settings of the run name; empty where they name none."""
     settings = run.get("replay_config")
     if isinstance(settings, str):
         try:

@@ -60,7 +60,7 @@ class Node:
         return self.messages
 
     def path(self) -> list[Node]:
-        """The nodes from its root to it."""
+        """Return the nodes from its root to it."""
         nodes: list[Node] = []
         at: Node | None = self
         while at is not None:
@@ -106,7 +106,7 @@ class ConversationTree:
         lane: str = "",
         call: RecordedCall | None = None,
     ) -> Node:
-        """A new node after `parent` (None: a conversation begins with it)."""
+        """Return a new node after `parent` (None: a conversation begins with it)."""
         root = len(self.nodes) if parent is None else parent.root
         depth = 0 if parent is None else parent.depth + 1
         node = Node(parent, lane, root, depth, call=call)
@@ -133,7 +133,7 @@ class ConversationTree:
         self.tails[node.lane] = node
 
     def read(self, item: object, lane: str = "", form: FormName | None = None) -> ListReading:
-        """The messages of the next object of a lane; what cannot be read is counted."""
+        """Return the messages of the next object of a lane; what cannot be read is counted."""
         if lane not in self._readers:
             self._readers[lane] = ItemReader(form or self._form, self._file.skipped)
         return self._readers[lane].read(item, len(self.nodes))
@@ -167,7 +167,7 @@ class ConversationTree:
     def paths(
         self, answers: Answers | None = None, order: Callable[[Node], Order] | None = None
     ) -> list[TreePath]:
-        """The paths with calls that no path before has, sorted by their ends.
+        """Return the paths with calls that no path before has, sorted by their ends.
 
         With `answers`, a call that another file has, too, is not counted here, and a word stands
         for an answer of which nothing can be read: it was paid for.
@@ -201,7 +201,7 @@ class ConversationTree:
         return paths
 
     def _counted(self, node: Node, call: RecordedCall, answers: Answers) -> RecordedCall | None:
-        """The call of a node; None where it was counted before."""
+        """Return the call of a node; None where it was counted before."""
         ident, request = node.claim if node.claim[0] else (call.id, "")
         if ident:
             answer = answers.claim(ident, request)
@@ -214,7 +214,7 @@ class ConversationTree:
     def recording(
         self, one: TreePath, name: str, kind: Kind = "session", parent: str | None = None
     ) -> Recording:
-        """A conversation as a recording, a transcript."""
+        """Return a conversation as a recording, a transcript."""
         return Recording(
             name,
             self._recorded,
@@ -236,7 +236,7 @@ class ConversationTree:
         project: str = "",
         commands: Grade | None = None,
     ) -> Iterator[Recording]:
-        """The conversations of a session in their order, numbered from the second on.
+        """Yield the conversations of a session in their order, numbered from the second on.
 
         The first is a side chain of `parent`, if there is one (empty: its name is not known). An
         agent may write `commands` into its text: then results are words of the user, it is known

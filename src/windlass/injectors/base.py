@@ -139,14 +139,14 @@ class Injector:
     refreshes: ClassVar[bool] = False
 
     def guard(self, seen: Situation) -> bool:  # noqa: ARG002 - for those who derive
-        """Whether it has anything to add; if False, it is not rendered."""
+        """Return whether it has anything to add; if False, it is not rendered."""
         return True
 
     def render(self, seen: Situation) -> Rendered | str | None:  # noqa: ARG002
-        """Its content; None or an empty text adds no block. A text is one item."""
+        """Return its content; None or an empty text adds no block. A text is one item."""
         raise TypeError(f"injector {type(self).__name__} has no method 'render'")
 
 
 def option(default: Any, meaning: str) -> Any:
-    """A field of an injector that can be set in a cascade, and what it means."""
+    """Return a field of an injector that can be set in a cascade, and what it means."""
     return field(default=default, metadata={"meaning": meaning})

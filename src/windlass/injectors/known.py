@@ -54,7 +54,7 @@ class InjectorSpec:
 
 
 def injector_class(use: str, modules: Modules) -> type[Injector]:
-    """The class for a name: a builtin, `package.module:Class`, or an entry point.
+    """Return the class for a name: a builtin, `package.module:Class`, or an entry point.
 
     Raises UsageError if there is none, or if it is not an injector.
     """

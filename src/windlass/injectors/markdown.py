@@ -24,12 +24,12 @@ class MarkdownFile:
     body: str
 
     def key(self, name: str) -> str:
-        """A key's value as text in one line; empty if it is missing."""
+        """Return a key's value as text in one line; empty if it is missing."""
         return " ".join(str(self.keys.get(name) or "").split())
 
 
 def folder_in(root: Path, name: str, *, hidden: bool = True) -> Path:
-    """A folder by its name in the root; `hidden`: the name may begin with a dot.
+    """Return a folder by its name in the root; `hidden`: the name may begin with a dot.
 
     Raises UsageError where it leads out.
     """
@@ -89,6 +89,6 @@ def read_page(path: Path, root: Path | None = None) -> MarkdownFile:
 
 
 def shown_path(path: Path, root: Path) -> str:
-    """The path as tools name it: from the root where it lies inside."""
+    """Return the path as tools name it: from the root where it lies inside."""
     real, inside = path.resolve(), root.resolve()
     return (real.relative_to(inside) if real.is_relative_to(inside) else real).as_posix()

@@ -30,11 +30,11 @@ class UserMemory(Injector):
     refreshes: ClassVar[bool] = True
 
     def guard(self, seen: Situation) -> bool:
-        """Whether there is a bank to look into."""
+        """Return whether there is a bank to look into."""
         return bool(self.banks or seen.banks)
 
     def render(self, seen: Situation) -> Rendered:
-        """The best memories, each with its key and version."""
+        """Return the best memories, each with its key and version."""
         held = list(seen.memories(self.banks or seen.banks))
         newest = sorted(range(len(held)), key=lambda at: (-held[at].remembered, -at))
         matched = best_matches(seen.task, {at: f"{m.key}\n{m.text}" for at, m in enumerate(held)})
@@ -66,11 +66,11 @@ class Knowledge(Injector):
     cap: ClassVar[int] = 800
 
     def guard(self, seen: Situation) -> bool:
-        """Whether there is such a folder."""
+        """Return whether there is such a folder."""
         return folder_in(seen.root, self.folder, hidden=False).is_dir()
 
     def render(self, seen: Situation) -> Rendered | None:
-        """The passages that contain enough of the task's words, the best first."""
+        """Return the passages that contain enough of the task's words, the best first."""
         held = self._passages(seen)
         texts = {at: passage.searched for at, passage in enumerate(held)}
         root = seen.root.resolve().as_posix() + "/"
@@ -81,7 +81,7 @@ class Knowledge(Injector):
         return Rendered("[Knowledge]", tuple(items))
 
     def _passages(self, seen: Situation) -> list[Passage]:
-        """The passages of the current files, by path and line."""
+        """Return the passages of the current files, by path and line."""
         if self._files is None:
             closed = () if seen.closed is None else (seen.closed,)
             folder = folder_in(seen.root.resolve(), self.folder, hidden=False)
@@ -111,18 +111,18 @@ class Playbooks(Injector):
     cap: ClassVar[int] = 300
 
     def guard(self, seen: Situation) -> bool:
-        """Whether there is a folder of playbooks."""
+        """Return whether there is a folder of playbooks."""
         return folder_in(seen.root, self.folder).is_dir()
 
     def best(self, seen: Situation) -> MarkdownFile | None:
-        """The best match, or None if none reaches the threshold."""
+        """Return the best match, or None if none reaches the threshold."""
         pages = self._pages(seen.root)
         when = {at: page.key("when") for at, page in enumerate(pages)}
         best = best_matches(seen.task, when, self.threshold)
         return pages[best[0]] if best else None
 
     def render(self, seen: Situation) -> Rendered | None:
-        """The first paragraphs of the best match, as many as fit the cap."""
+        """Return the first paragraphs of the best match, as many as fit the cap."""
         page = self.best(seen)
         if page is None:
             return None

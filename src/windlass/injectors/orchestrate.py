@@ -87,7 +87,7 @@ def render_blocks(
     count: Callable[[str], int],
     share: float = 1.0,
 ) -> tuple[Block, ...]:
-    """The blocks of one tier in order; injectors without content have none.
+    """Return the blocks of one tier in order; injectors without content have none.
 
     `count` gives the tokens of a text; `share` is the share of the caps that is left (see
     `share_of_caps`). A block without a single fitting item has no text; its `cut` names the items.
@@ -138,7 +138,7 @@ def _rendered(injector: Injector, seen: Situation) -> Rendered | str | None:
 def _fitting(
     rendered: Rendered, cap: int, count: Callable[[str], int]
 ) -> tuple[tuple[BlockItem, ...], tuple[str, ...]]:
-    """The items that fit as a whole, in order, and the names of those that do not."""
+    """Return the items that fit as a whole, in order, and the names of those that do not."""
     taken: tuple[BlockItem, ...] = ()
     cut: list[str] = []
     for item in rendered.items:

@@ -33,7 +33,7 @@ class ErrorRetention(Injector):
     cap: ClassVar[int] = 300
 
     def render(self, seen: Situation) -> Rendered:
-        """One line for each failure: what was called, and why it failed."""
+        """Return one line for each failure: what was called, and why it failed."""
         lines = [failure_line(failure) for failure in seen.failures[: self.last]]
         listed = seen.style.listed(lines)
         return Rendered(_HEAD, tuple(map(BlockItem, listed, lines)))
@@ -52,7 +52,7 @@ def update_failures(
     failed: bool,
     mended: Iterable[FailedCall] = (),
 ) -> tuple[FailedCall, ...]:
-    """The open failures after one more result, newest first and each once.
+    """Return the open failures after one more result, newest first and each once.
 
     `now` is the call with its first line. A call that succeeded removes the failures of the same
     call, and those that are `mended` by it (the same tool touched the same thing).

@@ -26,7 +26,7 @@ class SystemRole(Injector):
     cap: ClassVar[int] = 2_000
 
     def render(self, seen: Situation) -> str:
-        """The system prompt as written."""
+        """Return the system prompt as written."""
         return seen.system
 
 
@@ -43,19 +43,19 @@ class ToolDefinitions(Injector):
     cap: ClassVar[int] = 3_000
 
     def render(self, seen: Situation) -> Rendered:
-        """One line of JSON for each tool."""
+        """Return one line of JSON for each tool."""
         return Rendered(
             items=tuple(BlockItem(definition(spec), spec.name) for spec in seen.definitions)
         )
 
 
 def definition(spec: ToolSpec) -> str:
-    """A tool's definition as canonical JSON."""
+    """Return a tool's definition as canonical JSON."""
     return canonical_json(spec.to_openai())
 
 
 def long_role_text(tokens: int, cap: int) -> str:
-    """The report about a system role over its cap."""
+    """Return the report about a system role over its cap."""
     return (
         f"the system role has {tokens:,} tokens, more than its cap of {cap:,}; it is sent whole."
         " Shorten it, move parts into skills or knowledge, or raise injectors.system_role.cap"
@@ -63,7 +63,7 @@ def long_role_text(tokens: int, cap: int) -> str:
 
 
 def long_tools_text(specs: Sequence[ToolSpec], count: Callable[[str], int], cap: int) -> str | None:
-    """The report about tools over their cap, with the size of each; None if they fit."""
+    """Return the report about tools over their cap, with the size of each; None if they fit."""
     sizes = {spec.name: count(definition(spec)) for spec in specs}
     total = sum(sizes.values())
     if total <= cap:

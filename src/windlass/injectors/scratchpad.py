@@ -38,11 +38,11 @@ class Scratchpad(Injector):
     cap: ClassVar[int] = 300
 
     def guard(self, seen: Situation) -> bool:
-        """Whether the phase can look at what is listed."""
+        """Return whether the phase can look at what is listed."""
         return LOOK in seen.tools
 
     def render(self, seen: Situation) -> Rendered:
-        """One line for each: its reference, its kind and its description."""
+        """Return one line for each: its reference, its kind and its description."""
         hidden = [artifact for artifact in seen.artifacts if not artifact.in_sight][: self.top]
         lines = seen.style.listed([_line(artifact) for artifact in hidden])
         keys = [artifact.reference for artifact in hidden]

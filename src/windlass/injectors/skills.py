@@ -56,7 +56,7 @@ def read_skills(root: Path, within: str) -> tuple[Skill, ...]:
 
 
 def skill_named(skills: Sequence[Skill], name: str) -> Skill:
-    """The skill of that name. Raises UsageError naming the known ones."""
+    """Return the skill of that name. Raises UsageError naming the known ones."""
     by_name = {skill.name: skill for skill in skills}
     if name not in by_name:
         raise UsageError(f"there is no skill {name!r}; {did_you_mean(name, by_name)}")
@@ -64,7 +64,7 @@ def skill_named(skills: Sequence[Skill], name: str) -> Skill:
 
 
 def skill_text(skill: Skill) -> str:
-    """A skill as the model sees it."""
+    """Return a skill as the model sees it."""
     about = f": {skill.description}" if skill.description else ""
     return f"## {skill.name}{about}\n{skill.body}"
 
@@ -88,13 +88,13 @@ class Skills(Injector):
     cap: ClassVar[int] = 1_000
 
     def skills(self, root: Path) -> tuple[Skill, ...]:
-        """All skills, read once per run."""
+        """Return all skills, read once per run."""
         if self._read is None:
             self._read = read_skills(root, self.folder)
         return self._read
 
     def matching(self, seen: Situation) -> list[Skill]:
-        """The skills whose description matches the task, the best first."""
+        """Return the skills whose description matches the task, the best first."""
         skills = self.skills(seen.root)
         texts = {at: f"{skill.name}\n{skill.description}" for at, skill in enumerate(skills)}
         return [skills[at] for at in best_matches(seen.task, texts, self.threshold)]
@@ -128,7 +128,7 @@ class Skills(Injector):
 
 
 def ask_for_skill(skills: Sequence[Skill], name: str) -> str:
-    """The answer of `use_skill`. Raises ToolError naming the known skills."""
+    """Return the answer of `use_skill`. Raises ToolError naming the known skills."""
     try:
         return skill_text(skill_named(skills, name.strip()))
     except UsageError as error:

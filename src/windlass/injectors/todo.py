@@ -55,12 +55,12 @@ class TaskPlan:
         return next((step.text for step in (*in_hand, *open_steps)), "")
 
     def in_line(self) -> str:
-        """The plan in a line."""
+        """Return the plan in a line."""
         after = f"; next: {self.next}" if self.next else ""
         return f"{self.goal}: {self.done}/{len(self.steps)} steps{after}"
 
     def as_state(self) -> dict[str, Any]:
-        """The plan as a JSON value."""
+        """Return the plan as a JSON value."""
         steps = [
             {"step": step.text, "status": step.status, "conclusion": step.conclusion}
             for step in self.steps
@@ -68,7 +68,7 @@ class TaskPlan:
         return {"goal": self.goal, "steps": steps}
 
     def with_step(self, number: int, status: str, conclusion: str = "") -> TaskPlan:
-        """The plan after step `number` (from 1) has changed. Raises ToolError."""
+        """Return the plan after step `number` (from 1) has changed. Raises ToolError."""
         if not 1 <= number <= len(self.steps):
             raise ToolError(f"there is no step {number}; the plan has steps 1 to {len(self.steps)}")
         new = next((each for each in STATUSES if each == status.strip().lower()), None)
@@ -83,7 +83,7 @@ class TaskPlan:
 
 
 def plan_in(state: Mapping[str, Any]) -> TaskPlan | None:
-    """The plan in a state; None if there is none, or if its key holds something else."""
+    """Return the plan in a state; None if there is none, or if its key holds something else."""
     match state.get(KEY):
         case {"goal": str(goal), "steps": list(steps)}:
             pass
@@ -109,7 +109,7 @@ class PlanStatus(Injector):
     cap: ClassVar[int] = 300
 
     def render(self, seen: Situation) -> Rendered | None:
-        """The goal, the progress and the steps, open ones before finished ones."""
+        """Return the goal, the progress and the steps, open ones before finished ones."""
         plan = plan_in(seen.state)
         if plan is None:
             return None
@@ -139,7 +139,7 @@ class TodoRewriter(Injector):
         return plan_in(seen.state) is not None or seen.turn > 1
 
     def render(self, seen: Situation) -> str:
-        """The three lines, or only the goal if there is no plan."""
+        """Return the three lines, or only the goal if there is no plan."""
         plan = plan_in(seen.state)
         if plan is None:
             words = " ".join(seen.task.strip().partition("\n\n")[0].split())

@@ -74,7 +74,7 @@ PLAIN: Final = Style()
 
 
 def style_of(seed: str, phase: str, turn: int) -> Style:
-    """The style of one call; the same arguments give the same style."""
+    """Return the style of one call; the same arguments give the same style."""
     digest = hashlib.sha256(f"{seed}\0{phase}\0{turn}".encode()).digest()
     return Style(
         PROGRESS[digest[0] % len(PROGRESS)],

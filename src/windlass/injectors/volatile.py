@@ -54,7 +54,7 @@ class Values(Injector):
     cap: ClassVar[int] = 200
 
     def render(self, seen: Situation) -> Rendered:
-        """One line for each value."""
+        """Return one line for each value."""
         items = (BlockItem(f"{name}: {value}", name) for name, value in seen.values.items())
         return Rendered("[Values now]", tuple(items))
 
@@ -118,7 +118,7 @@ def move_volatile(template: str, *, state: bool) -> Moved:
 
 
 def expression_of(output: str) -> str:
-    """The expression between the braces of `{{ ... }}`."""
+    """Return the expression between the braces of `{{ ... }}`."""
     return output[2:-2].strip("-+ \n\t")
 
 
@@ -133,7 +133,7 @@ def _lexer() -> Environment:
 
 
 def _name(expression: str, taken: Mapping[str, str]) -> str:
-    """The name that replaces a value: the dotted name at the beginning of its expression."""
+    """Return the name that replaces a value: the dotted name at the beginning of its expression."""
     match = re.match(r"[A-Za-z_][\w.]*", expression)
     plain = match[0] if match else "value"
     name, number = plain, 1

@@ -107,7 +107,7 @@ class Charge:
 
 
 def total_of(charges: Iterable[Charge]) -> Charge:
-    """The charges added up."""
+    """Return the charges added up."""
     total = Charge()
     for charge in charges:
         total.add(charge)
@@ -127,7 +127,7 @@ def sums_by(
 
 
 def dearest_first(sums: Iterable[_Sum]) -> list[_Sum]:
-    """Those first that cost most."""
+    """Return those first that cost most."""
     return sorted(sums, key=attrgetter("weight"), reverse=True)
 
 
@@ -137,7 +137,7 @@ def is_free(model: str, dollars: float | None) -> bool:
 
 
 def usage_of(row: Row) -> Usage:
-    """The tokens of the request that a row tells of."""
+    """Return the tokens of the request that a row tells of."""
     reply = ReplyDetails.read(row) or ReplyDetails()
     return Usage(
         row.tokens_in or 0,
@@ -160,7 +160,7 @@ def charge_of(
     is_call: bool = True,
     estimated: bool = False,
 ) -> Charge:
-    """The charge of a request.
+    """Return the charge of a request.
 
     Args:
         model: Who answered it.
@@ -194,7 +194,7 @@ def charge_of(
 def charges_of(
     store: Store, names: Sequence[str], price_as: str, free_calls: FreeCalls
 ) -> Iterator[tuple[Mapping[str, Any], Charge]]:
-    """Each request of these sessions: the columns of its row, and its charge.
+    """Yield each request of these sessions: the columns of its row, and its charge.
 
     `free_calls` is asked for a session once, where a call of it cost nothing. What was written to a
     cache is no column, and 0 here.
@@ -217,7 +217,7 @@ def charges_of(
 
 
 def roots_of(names: Iterable[str], below: Iterable[SessionInfo]) -> dict[str, str]:
-    """The session of `names` that each session counts with: itself, or the one it ran under.
+    """Return the session of `names` that each session counts with: itself, or the one it ran under.
 
     `below` are all that ran under them, level by level, so that a parent comes first.
     """

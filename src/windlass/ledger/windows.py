@@ -56,12 +56,12 @@ class WindowBills:
     """By the id of the message, in US dollars."""
 
     def dollars(self, number: int) -> float | None:
-        """What a call costs."""
+        """Return what a call costs."""
         bill = self.calls.get(number)
         return None if bill is None else bill.dollars
 
     def paid(self, message_id: str) -> Share:
-        """What was paid for a message."""
+        """Return what was paid for a message."""
         return self.messages.get(message_id, Share())
 
     @cached_property
@@ -85,7 +85,7 @@ def bill_requests(requests: Iterable[WindowRequest], prices: Prices, price: Rate
 
 
 def join_bills(bills: Iterable[tuple[WindowBills, float]]) -> WindowBills:
-    """The bills of several models as one, each so many times."""
+    """Return the bills of several models as one, each so many times."""
     calls: dict[int, WindowBill] = {}
     messages: dict[str, Share] = {}
     for each, factor in bills:

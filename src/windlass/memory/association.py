@@ -46,7 +46,7 @@ class ContextGenerationInput:
 
     @classmethod
     def of(cls, given: ContextGenerationInput | Mapping[str, Any]) -> ContextGenerationInput:
-        """The input out of an object with `taskText`, `inheritedContext`, `previousOutputs`.
+        """Return the input out of an object with `taskText`, `inheritedContext`, `previousOutputs`.
 
         Raises UsageError for another key, a value that is no text, or no task.
         """
@@ -130,7 +130,7 @@ class Associations:
     def get_relevant_context_for(
         self, given: ContextGenerationInput | Mapping[str, Any]
     ) -> RelevantContext:
-        """What belongs to a task, in standard sections, and as matches without order.
+        """Return what belongs to a task, in standard sections, and as matches without order.
 
         What the task already has, by inheritance or accumulation, is not brought again.
         Raises UsageError for what the caller wrote, and MatchingFailed where the banks or the
@@ -198,7 +198,7 @@ class Associations:
 
 
 def searched(entry: Passage | Memory) -> str:
-    """What a passage or a memory is found by: its words and those of its name."""
+    """Return what a passage or a memory is found by: its words and those of its name."""
     return entry.searched if isinstance(entry, Passage) else f"{entry.key}\n{entry.text}"
 
 

@@ -63,7 +63,7 @@ class Memory:
         return f"{self.bank}/{self.key}@{self.version}"
 
     def holds(self, now: float) -> bool:
-        """Whether it is in force at `now`, as far as it alone can tell."""
+        """Return whether it is in force at `now`, as far as it alone can tell."""
         return not self.forgotten and (self.expires is None or now < self.expires)
 
 
@@ -123,7 +123,7 @@ class Banks:
         return memories[key]
 
     def memories(self, bank: str) -> tuple[Memory, ...]:
-        """What is in force in a bank now, oldest first: the newest version of each key."""
+        """Return what is in force in a bank now, oldest first: the newest version of each key."""
         now = self.clock()
         newest: dict[str, Memory] = {}
         for memory, _ in _versions(bank, self._rows(bank)):
@@ -137,12 +137,12 @@ class Banks:
         return tuple(memory for memory, _ in versions if memory.key == key)
 
     def names(self) -> tuple[str, ...]:
-        """The banks there are, sorted."""
+        """Return the banks there are, sorted."""
         sessions = (info.session_id for info in self.store.sessions())
         return tuple(sorted(name.removeprefix(BANK) for name in sessions if name.startswith(BANK)))
 
     def known(self, bank: str) -> bool:
-        """Whether anything was ever remembered in a bank."""
+        """Return whether anything was ever remembered in a bank."""
         try:
             self.store.start(BANK + bank)
         except UsageError:
@@ -167,7 +167,7 @@ class Banks:
 
 
 def _versions(bank: str, rows: Iterable[StoredRow]) -> Sequence[tuple[Memory, str]]:
-    """Every version in the order in which they were remembered, each with its trace."""
+    """Return every version in the order in which they were remembered, each with its trace."""
     versions: list[tuple[Memory, str]] = []
     counts: dict[str, int] = {}
     forgotten: dict[str, int] = {}
@@ -219,7 +219,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def expiry_of(expires: str, now: float) -> float | None:
-    """The time in seconds since 1970; None where nothing is said.
+    """Return the time in seconds since 1970; None where nothing is said.
 
     `expires` is an age such as `30d`, `12h`, `2 weeks`, or a date such as `2027-01-31` or
     `2027-01-31T12:00` (UTC unless it says otherwise). Raises UsageError for anything else.
@@ -244,5 +244,5 @@ def expiry_of(expires: str, now: float) -> float | None:
 
 
 def time_text(seconds: float) -> str:
-    """A time for people, in UTC."""
+    """Return a time for people, in UTC."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"

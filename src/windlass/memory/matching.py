@@ -82,7 +82,7 @@ class WordIndex:
         self._count -= 1
 
     def match(self, task: str, *, beside: str = "", most: int | None = None) -> frozenset[int]:
-        """The numbers of the texts that belong to a task.
+        """Return the numbers of the texts that belong to a task.
 
         Words of `beside` lift a text that shares some word with the task; alone they find
         nothing. Where more than `most` would match, more of the task is asked of each until
@@ -121,7 +121,7 @@ class WordIndex:
         return frozenset(term for (term,) in self._db.execute("SELECT term FROM asked"))
 
     def _weights(self, stems: Iterable[str]) -> tuple[dict[int, float], float]:
-        """How much of the stems each text holds, and how much they are all together.
+        """Return how much of the stems each text holds, and how much they are all together.
 
         The weight of a stem is ln(1 + texts / texts with it); one that no text has counts as
         if half a text had it.
@@ -147,7 +147,7 @@ def match_texts(task: str, texts: Mapping[int, str], *, most: int | None = None)
 
 
 def best_matches(task: str, texts: Mapping[int, str], threshold: float | None = None) -> list[int]:
-    """The numbers of the texts that belong to the task, the best first; ties by number.
+    """Return the numbers of the texts that belong to the task, the best first; ties by number.
 
     `threshold` is the share of the task's words, weighed by rarity, that a text must hold (None:
     the share that `match` asks for).

@@ -69,7 +69,7 @@ class Files:
         self._known: dict[Path, _Read] = {}
 
     def look(self) -> tuple[list[Passage], list[Passage]]:
-        """What is new and what is gone since the last look, in passages.
+        """Return what is new and what is gone since the last look, in passages.
 
         Raises UsageError for a folder that is not there, OSError where one cannot be read.
         """
@@ -118,13 +118,13 @@ class Files:
 
 
 def _changed(files: Mapping[Path, _Read], others: Mapping[Path, _Read]) -> list[Passage]:
-    """The passages of those files that are not the same among the others."""
+    """Return the passages of those files that are not the same among the others."""
     changed = (read for path, read in files.items() if others.get(path) is not read)
     return [passage for read in changed for passage in read.passages]
 
 
 def split_text(text: str) -> list[tuple[int, str]]:
-    """A text in pieces of whole paragraphs, each with the number of its first line, from 1.
+    """Return a text in pieces of whole paragraphs, each with the number of its first line, from 1.
 
     A heading goes with what follows it; a paragraph that is too long is cut between lines, a
     line that is too long where it must be.

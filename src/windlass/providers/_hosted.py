@@ -73,7 +73,7 @@ class HostedClient(Protocol):
     def answers(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] = NO_HEADERS
     ) -> AsyncGenerator[AnswerPiece, None]:
-        """The events of the answer. Raises TransientError, ProviderError, LimitReached."""
+        """Return the events of the answer. Raises TransientError, ProviderError, LimitReached."""
         ...
 
     async def close(self) -> None:
@@ -118,7 +118,7 @@ class HostedProvider:
         self._warned: set[str] = set()
 
     def model(self, name: str) -> ModelInfo:
-        """What is known of the model `name`: the price table's facts, under the settings.
+        """Return what is known of the model `name`: the price table's facts, under the settings.
 
         A model that is not listed may still exist: its window is assumed, with a warning.
         """
@@ -138,12 +138,12 @@ class HostedProvider:
         return self._models[name]
 
     def _window(self, name: str) -> tuple[int, str | None]:
-        """The window of a model in tokens, and a warning if it is assumed."""
+        """Return the window of a model in tokens, and a warning if it is assumed."""
         full = f"{self._entry.name}/{name}"
         return window_of(self._entry, full, rate(full))
 
     def _sees_pictures(self, name: str) -> bool:
-        """Whether a model is known to take pictures; the settings override this."""
+        """Return whether a model is known to take pictures; the settings override this."""
         return sees_pictures(name)
 
     async def send(self, request: Request, on_text: Callable[[str], None]) -> Reply:
@@ -211,7 +211,7 @@ class HostedProvider:
         waits: _Waits,
         work: Callable[[], Awaitable[_Answer]],
     ) -> _Answer:
-        """The result of `work`, retried where that may help; each try waits for its turn."""
+        """Return the result of `work`, retried where that may help; each try waits for its turn."""
         expected = request_tokens(info.counter, request.messages, request.tools)
         expected += request.max_output_tokens
 
@@ -234,7 +234,7 @@ class HostedProvider:
     async def _search_once(
         self, path: str, body: Mapping[str, Any], request: Request
     ) -> SearchReply:
-        """One try of a search."""
+        """Return one try of a search."""
         with self._reading():
             async with aclosing(self._client.answers(path, body)) as pieces:
                 async for piece in pieces:
@@ -264,7 +264,7 @@ class HostedProvider:
         request: Request,
         on_text: Callable[[str], None],
     ) -> Reply:
-        """One try. Raises TransientError only before text was handed on."""
+        """Return one try. Raises TransientError only before text was handed on."""
         answer = _PartialAnswer(self._format, request, on_text)
         headers = self._format.headers(request)
         try:
@@ -288,7 +288,7 @@ class HostedProvider:
         ) from failed
 
     def _estimated(self, answer: _PartialAnswer, request: Request) -> Reply:
-        """The reply of a server that reports no usage, with Windlass's own count."""
+        """Return the reply of a server that reports no usage, with Windlass's own count."""
         counter = self.model(request.model).counter
         tokens = request_tokens(counter, request.messages, request.tools)
         answer.count(tokens)
@@ -379,7 +379,7 @@ class _PartialAnswer:
             self._reader.feed(usage)
 
     def reply(self) -> Reply:
-        """The whole answer. Raises _CutError, Refused, ValueError."""
+        """Return the whole answer. Raises _CutError, Refused, ValueError."""
         if self._whole is not None:
             reply = self._format.read(self._whole, self._request)
             self._show(reply.message.text)
@@ -402,7 +402,7 @@ _USAGES: Final = ("usage", "usageMetadata", "message")
 
 
 def http_client(entry: ProviderEntry, key: Key, patience: Patience) -> HttpClient:
-    """A client for the address of a provider; nothing is sent yet."""
+    """Return a client for the address of a provider; nothing is sent yet."""
     variable = key.variable or (entry.keys[0] if entry.keys else "")
     return HttpClient(
         Endpoint(entry.name, entry.base_url, variable, key.value),
@@ -419,5 +419,5 @@ def timeout_of(entry: ProviderEntry) -> httpx.Timeout:
 
 
 def limiter_of(entry: ProviderEntry) -> Limiter:
-    """The per-minute limits from the settings."""
+    """Return the per-minute limits from the settings."""
     return Limiter(entry.settings.requests_per_minute, entry.settings.tokens_per_minute)

@@ -68,7 +68,7 @@ class HttpClient:
     async def answers(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] = NO_HEADERS
     ) -> AsyncGenerator[AnswerPiece, None]:
-        """The events of the answer, or its one object if the server does not stream.
+        """Yield the events of the answer, or its one object if the server does not stream.
 
         The end of a stream does not show whether it was complete: `[DONE]` is left out, and a
         broken connection raises TransientError. Errors inside the stream are raised like those
@@ -149,7 +149,7 @@ class HttpClient:
         return error
 
     def _loop_client(self) -> httpx.AsyncClient:
-        """The client of this event loop, since connections cannot move to another."""
+        """Return the client of this event loop, since connections cannot move to another."""
         loop = asyncio.get_running_loop()
         if self._pool is None or self._pool.loop() is not loop:
             self._pool = _POOLS.get(loop)
@@ -160,7 +160,7 @@ class HttpClient:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and its causes; some libraries keep one as `original_exception`."""
+    """Yield the error and its causes; some libraries keep one as `original_exception`."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -171,7 +171,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def is_refused(error: BaseException) -> bool:
-    """Whether the error came from a port on which nothing listens."""
+    """Return whether the error came from a port on which nothing listens."""
     return any(isinstance(each, ConnectionRefusedError) for each in causes(error))
 
 
@@ -230,6 +230,6 @@ async def read_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]
 
 
 def _data_in(line: bytes) -> list[str]:
-    """The data of a line: one text, or none."""
+    """Return the data of a line: one text, or none."""
     field, _, value = line.removeprefix(b"\xef\xbb\xbf").partition(b":")
     return [value.removeprefix(b" ").decode("utf-8", "replace")] if field == b"data" else []

@@ -68,7 +68,7 @@ class Patience:
         attempt: Callable[[], Awaitable[T]],
         on_wait: Callable[[float, str, int], None] | None = None,
     ) -> T:
-        """The result of `attempt`, retried after each TransientError.
+        """Return the result of `attempt`, retried after each TransientError.
 
         `on_wait` is called before each wait with its seconds, the failure, and the number of the
         next try.
@@ -99,7 +99,7 @@ class Patience:
         return min(max(after, 0.0), self.longest_wait_s)
 
     def seconds_after(self, retry_after: str | None) -> float | None:
-        """The seconds that a `Retry-After` header asks for: a number, or a date."""
+        """Return the seconds that a `Retry-After` header asks for: a number, or a date."""
         if retry_after is None:
             return None
         try:
@@ -119,7 +119,7 @@ PATIENCE: Final = Patience()
 
 
 def _after(error: ProviderError, tries: int) -> ProviderError:
-    """The error, with the number of tries in its text."""
+    """Return the error, with the number of tries in its text."""
     if tries == 1:
         return error
     return type(error)(f"{error} (tried {tries} times)")

@@ -93,7 +93,7 @@ class Endpoint:
     key: str = ""
 
     def clean(self, text: str) -> str:
-        """The text on one line, shortened, without the key."""
+        """Return the text on one line, shortened, without the key."""
         if self.key:
             text = text.replace(self.key, HIDDEN)
         text = redacted(text.replace(self.url, self.place) if self.url else text)
@@ -101,7 +101,7 @@ class Endpoint:
         return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
     def failure(self, status: int, body: str) -> tuple[ProviderError | LimitReached, bool]:
-        """The error for an answer with `status`, and whether a retry may help."""
+        """Return the error for an answer with `status`, and whether a retry may help."""
         reason, codes = _reason(body)
         reason = self.clean(reason) or _phrase(status)
         text = f"{self.provider} answered {status}: {reason}"
@@ -132,7 +132,7 @@ class Endpoint:
                 return ProviderError(text), status in _THEIR_FAULT
 
     def in_stream(self, event: Mapping[str, Any]) -> tuple[ProviderError | LimitReached, bool]:
-        """The same for an error that came as an event, after the status was sent."""
+        """Return the same for an error that came as an event, after the status was sent."""
         error = event.get("error")
         inner = cast("Mapping[str, Any]", error) if isinstance(error, Mapping) else {}
         names = [inner.get(key) for key in ("status", "type", "code")]
@@ -159,7 +159,7 @@ def _phrase(status: int) -> str:
 
 
 def _reason(body: str) -> tuple[str, tuple[str, ...]]:
-    """The message of the body, and its codes and types."""
+    """Return the message of the body, and its codes and types."""
     try:
         value: Any = parse_json(body)
     except ValueError:
@@ -177,7 +177,7 @@ def _reason(body: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _too_long(text: str, reason: str) -> ContextTooLong:
-    """The error with the numbers that the provider's reason holds."""
+    """Return the error with the numbers that the provider's reason holds."""
     text = f"{text}; {_SHORTER}"
     plain = reason[:_NUMBERED_CHARS].replace(",", "")
     for pattern in _NUMBERS:

@@ -41,7 +41,7 @@ class Providers:
         self._keys = keys
 
     def resolve(self, name: str) -> tuple[Provider, ModelInfo]:
-        """The provider and the facts about `provider/model`.
+        """Return the provider and the facts about `provider/model`.
 
         Raises UsageError for an unknown provider and for a missing key.
         """

@@ -82,7 +82,7 @@ class Provider(Protocol):
     """Answers requests. Raises ProviderError (BadRequest, ContextTooLong)."""
 
     def model(self, name: str) -> ModelInfo:
-        """What is known about the model `name` (without the provider's part).
+        """Return what is known about the model `name` (without the provider's part).
 
         Raises UsageError naming the known models if it is unknown.
         """

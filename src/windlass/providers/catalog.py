@@ -90,7 +90,7 @@ class ProviderEntry:
     defined: bool = False
 
     def key(self, environ: Mapping[str, str]) -> Key | None:
-        """The key from the first variable that is set; None if none is.
+        """Return the key from the first variable that is set; None if none is.
 
         Raises UsageError for a value that cannot be a key, without showing it.
         """
@@ -106,7 +106,7 @@ class ProviderEntry:
         return None
 
     def needed_key(self, environ: Mapping[str, str], asker: str) -> Key:
-        """The key, empty if none is needed. `asker` is what needs it.
+        """Return the key, empty if none is needed. `asker` is what needs it.
 
         Raises UsageError if it is not set.
         """
@@ -135,7 +135,7 @@ _KNOWN: Final = (
 
 
 def catalog(settings: Mapping[str, ProviderSettings]) -> dict[str, ProviderEntry]:
-    """The table: the builtin providers with the user's settings, then the user's own.
+    """Return the table: the builtin providers with the user's settings, then the user's own.
 
     Raises UsageError for a definition without an address, and for one of `local`.
     """
@@ -167,7 +167,7 @@ def catalog(settings: Mapping[str, ProviderSettings]) -> dict[str, ProviderEntry
 def find(
     name: str, table: Mapping[str, ProviderEntry], more: Collection[str] = ()
 ) -> ProviderEntry:
-    """The provider of the model `name`. Raises UsageError with a suggestion.
+    """Return the provider of the model `name`. Raises UsageError with a suggestion.
 
     `more` are providers that the caller passed, for the list of known ones.
     """
@@ -207,7 +207,7 @@ def _refuse_other_spelling(provider: str, model: str, entry: ProviderEntry) -> N
 
 
 def host_of(entry: ProviderEntry) -> str:
-    """The host that the models of a provider are asked at, in words."""
+    """Return the host that the models of a provider are asked at, in words."""
     if entry.name == "local":
         return THIS_MACHINE
     return urlsplit(entry.base_url).netloc if entry.base_url else "the host that litellm knows"
@@ -220,7 +220,7 @@ def sees_pictures(model: str) -> bool:
 
 
 def window_of(entry: ProviderEntry, name: str, price: Rate | None) -> tuple[int, str | None]:
-    """The window of `provider/model` in tokens, and a warning if it is assumed."""
+    """Return the window of `provider/model` in tokens, and a warning if it is assumed."""
     if entry.settings.window is not None:
         return entry.settings.window, None
     if price is not None and price.window is not None:
@@ -233,5 +233,5 @@ def window_of(entry: ProviderEntry, name: str, price: Rate | None) -> tuple[int,
 
 
 def reply_room(window: int) -> int:
-    """The reply limit in tokens if the user sets none."""
+    """Return the reply limit in tokens if the user sets none."""
     return max(1, min(_LARGEST_REPLY, window // 4))

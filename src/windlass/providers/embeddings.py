@@ -36,7 +36,7 @@ def hosted_embedder(
     keys: Mapping[str, str] = environ,
     patience: Patience = _PATIENCE,
 ) -> HostedEmbedder:
-    """The embedding model `provider/model`. Nothing is sent yet.
+    """Return the embedding model `provider/model`. Nothing is sent yet.
 
     Raises UsageError for an unknown provider, one that does not use OpenAI's format, and a missing
     key.
@@ -78,12 +78,12 @@ class HostedEmbedder:
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 for each text; waits for the server. Raises ProviderError."""
+        """Return one row of length 1 for each text; waits for the server. Raises ProviderError."""
         # By an event loop of its own, for the caller may be in one.
         return start_thread(lambda: asyncio.run(self._alone(texts)), "embedding").result()
 
     async def vectors(self, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 for each text. Raises ProviderError, LimitReached."""
+        """Return one row of length 1 for each text. Raises ProviderError, LimitReached."""
         return await self._all(self._http, texts)
 
     async def close(self) -> None:
@@ -91,7 +91,7 @@ class HostedEmbedder:
         await self._http.close()
 
     def take_tokens(self) -> int:
-        """The tokens that were reported since the last call of this method."""
+        """Return the tokens that were reported since the last call of this method."""
         tokens, self.tokens = self.tokens, 0
         return tokens
 

@@ -91,7 +91,7 @@ _IN_USE: Final[WeakSet[_Client]] = WeakSet()
 
 
 def installed() -> str | None:
-    """The version of litellm that is installed, without importing it; None: it is not."""
+    """Return the version of litellm that is installed, without importing it; None: it is not."""
     try:
         return version("litellm")
     except PackageNotFoundError:
@@ -129,7 +129,7 @@ class LiteLLMProvider(HostedProvider):
         super().__init__(entry, key, warn=warn, on_wait=on_wait, patience=patience, client=client)
 
     def model(self, name: str) -> ModelInfo:
-        """What is known about the model `name`, such as `groq/llama-3.3-70b-versatile`.
+        """Return what is known about the model `name`, such as `groq/llama-3.3-70b-versatile`.
 
         The settings override the price table, which overrides litellm's own table.
 
@@ -151,7 +151,7 @@ class LiteLLMProvider(HostedProvider):
         return super()._sees_pictures(name) or bool(self._litellm.supports_vision(model=name))
 
     def _address(self, name: str) -> str:
-        """The address that litellm knows for the model's provider, or nothing."""
+        """Return the address that litellm knows for the model's provider, or nothing."""
         try:
             _, _, _, address = self._litellm.get_llm_provider(model=name)
         except self._litellm.exceptions.BadRequestError:
@@ -206,7 +206,7 @@ class _Client:
     async def answers(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] = NO_HEADERS
     ) -> AsyncGenerator[AnswerPiece, None]:
-        """The chunks of the answer, or its one object where it is not streamed."""
+        """Yield the chunks of the answer, or its one object where it is not streamed."""
         del path, headers  # litellm knows where its providers want what, and OpenAI's has none
         _silence_warnings()
         _IN_USE.add(self)
@@ -262,7 +262,7 @@ class _Client:
         return f"{self._entry.name}/{str(body['model']).partition('/')[0]}"
 
     async def _translating_errors(self, body: Mapping[str, Any], waited: Any) -> Any:
-        """The result of `waited`, with its errors translated.
+        """Return the result of `waited`, with its errors translated.
 
         It is raised outside the handler: litellm's own errors hold what the server said,
         which may quote a key, and must not come along as the context of ours.
@@ -290,7 +290,7 @@ class _Thoughts:
         self._open = False
 
     def held_back(self, chunk: dict[str, Any]) -> dict[str, Any]:
-        """The chunk without its pieces of blocks, which are kept in `blocks`."""
+        """Return the chunk without its pieces of blocks, which are kept in `blocks`."""
         for choice in chunk.get("choices") or ():
             for piece in choice.get("delta", {}).pop("thinking_blocks", None) or ():
                 self._take(piece)
@@ -308,7 +308,7 @@ class _Thoughts:
 
 
 def _as_openai(answer: Any) -> dict[str, Any]:
-    """An object of litellm's as OpenAI's format has it, with its count of written tokens."""
+    """Return an object of litellm's as OpenAI's format has it, with its count of written tokens."""
     plain: dict[str, Any] = answer.model_dump(warnings=False)
     for choice in plain.get("choices") or ():
         for place in ("message", "delta"):
@@ -333,7 +333,7 @@ def _has_other(variable: str) -> bool:
 
 @cache
 def _imported() -> ModuleType:
-    """The package litellm, silent. Raises UsageError where it is not installed."""
+    """Return the package litellm, silent. Raises UsageError where it is not installed."""
     for name, value in _SWITCHES.items():
         os.environ.setdefault(name, value)
     try:
@@ -383,7 +383,7 @@ async def _close_clients(litellm: ModuleType) -> None:
 def failure_of(
     error: BaseException, endpoint: Endpoint, environ: Mapping[str, str], timeout: httpx.Timeout
 ) -> tuple[ProviderError | LimitReached, bool]:
-    """The Windlass error for one of litellm's, and whether a retry may help.
+    """Return the Windlass error for one of litellm's, and whether a retry may help.
 
     Classes are known by their names. The text holds no value of a variable that may hold a secret.
     """
@@ -414,7 +414,7 @@ def failure_of(
 
 
 def _retry_after(error: BaseException) -> str | None:
-    """What the server's headers say of trying again."""
+    """Return what the server's headers say of trying again."""
     error = _original(error)
     headers: Any = getattr(getattr(error, "response", None), "headers", None)
     headers = headers or getattr(error, "litellm_response_headers", None) or {}
@@ -423,7 +423,7 @@ def _retry_after(error: BaseException) -> str | None:
 
 
 def _original(error: BaseException) -> BaseException:
-    """The error that litellm wrapped, or the error itself."""
+    """Return the error that litellm wrapped, or the error itself."""
     inner = getattr(error, "original_exception", None)
     return inner if isinstance(inner, BaseException) else error
 
@@ -433,7 +433,7 @@ def _kinds(error: BaseException) -> frozenset[str]:
 
 
 def _provider_text(text: str) -> str:
-    """The provider's own text, extracted from litellm's."""
+    """Return the provider's own text, extracted from litellm's."""
     text = _NAMES.sub("", _TAIL.sub("", text)).strip()
     if quoted := re.fullmatch(r"b(['\"])(.*)\1", text, re.DOTALL):
         text = quoted[2]
@@ -446,7 +446,7 @@ def _provider_text(text: str) -> str:
 
 
 def _without_secrets(text: str, environ: Mapping[str, str]) -> str:
-    """The text without the values of variables that are named like secrets."""
+    """Return the text without the values of variables that are named like secrets."""
     for name, value in environ.items():
         if len(value) >= _SHORTEST_SECRET and _SECRET.search(name.upper()):
             text = text.replace(value, "***")

@@ -52,7 +52,7 @@ class Scripted:
         self._previous: list[tuple[str, int]] = []
 
     def model(self, name: str) -> ModelInfo:  # noqa: ARG002 - the protocol's argument
-        """The one scripted model, under any name."""
+        """Return the one scripted model, under any name."""
         return self._info
 
     async def send(self, request: Request, on_text: Callable[[str], None]) -> Reply:

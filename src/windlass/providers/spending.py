@@ -30,7 +30,7 @@ LIMITS: Final[Mapping[str, LimitName]] = {
 
 
 def most_tokens_in(info: ModelInfo, request: Request) -> int:
-    """The most input tokens that a request can have, by Windlass's count."""
+    """Return the most input tokens that a request can have, by Windlass's count."""
     tokens = request_tokens(info.counter, request.messages, request.tools)
     if request.output_schema is not None:
         tokens += info.counter.text(str(request.output_schema))
@@ -54,7 +54,7 @@ def most_dollars(info: ModelInfo, request: Request, tokens: int) -> float:
 
 
 def paid_dollars(name: str, usage: Usage) -> float:
-    """What a request takes of a budget, in US dollars.
+    """Return what a request takes of a budget, in US dollars.
 
     Where its tier or its searches have no price it is the list price of its tokens, not nothing.
     """
@@ -87,7 +87,7 @@ class Allowance:
         self._settled = asyncio.Event()
 
     def resolving(self, resolve: Resolve) -> Resolve:
-        """The same models, whose requests count against these limits.
+        """Return the same models, whose requests count against these limits.
 
         It raises UsageError for a model without a known price if money is limited.
         """

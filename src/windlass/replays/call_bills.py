@@ -57,7 +57,7 @@ def measure_calls(
     heads: Iterable[RequestHead] = repeat(RequestHead()),
     ttl_s: float | None = None,
 ) -> list[SharedPrefix]:
-    """Each window's neutral tokens, and those it shares with the windows before it.
+    """Return each window's neutral tokens, and those it shares with the windows before it.
 
     A cache forgets a prefix after `ttl_s` seconds (None: never), and does not find it behind other
     tools, which stand in front of the messages.

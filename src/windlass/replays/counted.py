@@ -91,7 +91,7 @@ def _complete(
     neutral: Sequence[float],
     otherwise: Sequence[float] | None = None,
 ) -> CountEstimate:
-    """The unseen tokens of each call: what was reported, less our own count of its messages.
+    """Return the unseen tokens of each call: what was reported, less our own count of its messages.
 
     `otherwise` are those of calls without a report (None: the median of the others).
     """
@@ -116,7 +116,7 @@ def _scale_by_growth(pairs: Sequence[tuple[int, float]], scale: float) -> float:
 
 
 def unseen_tokens(counts: Sequence[CountEstimate]) -> Span:
-    """What most calls sent besides the messages, in the model's tokens.
+    """Return what most calls sent besides the messages, in the model's tokens.
 
     The tenth of the calls with the least and the tenth with the most are left out.
     """
@@ -148,7 +148,7 @@ class RecordedCache:
         return share * call.shared
 
     def price(self, call: SharedPrefix, whole: SharedPrefix, vector: Vector) -> float:
-        """What the input of another window costs, in fresh input tokens."""
+        """Return what the input of another window costs, in fresh input tokens."""
         if call == whole:
             return self.units
         tokens_in, cached = self.usage.tokens_in, self.usage.tokens_cached

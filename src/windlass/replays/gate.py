@@ -37,7 +37,7 @@ class Gate:
         return self.fail_over is not None or self.min_recall is not None
 
     def failures(self, totals: Sequence[PolicyCost]) -> list[str]:
-        """A sentence for each policy that fails; sending everything never fails."""
+        """Return a sentence for each policy that fails; sending everything never fails."""
         failures: list[str] = []
         for cost in totals:
             where = f"{cost.policy} at prices '{cost.prices}'"
@@ -54,7 +54,7 @@ class Gate:
         return failures
 
     def markdown(self, totals: Sequence[PolicyCost]) -> Iterator[str]:
-        """The lines of a table for a pull request."""
+        """Yield the lines of a table for a pull request."""
         yield "| policy | prices | calls | cost | of everything | worst recording | in view | |"
         yield "|---|---|---:|---:|---:|---:|---:|---|"
         for cost in totals:

@@ -45,7 +45,7 @@ class MeasuredRecording:
     def missed(
         self, windows: Sequence[Sequence[int]], needs: Mapping[int, Sequence[NeededText]]
     ) -> list[list[NeededText]]:
-        """What each call needed and did not see."""
+        """Return what each call needed and did not see."""
         originals = set(self.originals)
         missed: list[list[NeededText]] = []
         for at, window in zip(self.calls, windows, strict=True):
@@ -63,7 +63,7 @@ class MeasuredRecording:
         return missed
 
     def sight(self, missed: Iterable[Sequence[NeededText]]) -> Sight:
-        """What all calls needed and saw; `missed` is what they needed and did not see."""
+        """Return what all calls needed and saw; `missed` is what they needed and did not see."""
         kinds = Counter(need.kind for at in self.calls for need in self.needs.get(at, ()))
         lost, misses = Counter[str](), 0
         for needs in missed:
@@ -78,7 +78,7 @@ class MeasuredRecording:
         missed: Iterable[Sequence[NeededText]],
         vector: Vector,
     ) -> list[float]:
-        """What each call pays to fetch again what it missed, in fresh input tokens."""
+        """Return what each call pays to fetch again what it missed, in fresh input tokens."""
         tokens = self.shown.tokens
         return [
             sum(

@@ -32,12 +32,12 @@ class ReplayPolicy:
 
 
 def policies_of(named: Iterable[PolicyName]) -> tuple[ReplayPolicy, ...]:
-    """The policies, each once and in order. Raises UsageError for an unknown one."""
+    """Return the policies, each once and in order. Raises UsageError for an unknown one."""
     return tuple({policy.name: policy for policy in map(policy_of, named)}.values())
 
 
 def policy_of(named: PolicyName) -> ReplayPolicy:
-    """The policy that a user names as `windlass.cascade.policies.policy_of` says.
+    """Return the policy that a user names as `windlass.cascade.policies.policy_of` says.
 
     In Python it may also be a dict of options or a `Policy`. Raises UsageError in one sentence.
     """
@@ -62,7 +62,7 @@ def _title(settings: Mapping[str, Any]) -> str:
 
 
 def _windows(auto: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of windows in an `auto_context`; options of a policy as they are."""
+    """Return the options of windows in an `auto_context`; options of a policy as they are."""
     settings = {str(key): value for key, value in auto.items() if key not in _OTHERS}
     inner = settings.pop("intra_phase", {})
     if isinstance(inner, bool):

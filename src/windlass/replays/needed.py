@@ -68,7 +68,7 @@ def is_value(text: str) -> bool:
 
 
 def values_in(text: str) -> Iterator[str]:
-    """The values that an argument's text may use: its marked words."""
+    """Yield the values that an argument's text may use: its marked words."""
     for word in _INSIDE.findall(text):
         value = word.removeprefix("//").rstrip(".-/")  # an address follows its scheme
         if is_value(value):
@@ -76,7 +76,7 @@ def values_in(text: str) -> Iterator[str]:
 
 
 def lines_in(text: str) -> Iterator[str]:
-    """The whole lines of an argument's text, with their indentation."""
+    """Yield the whole lines of an argument's text, with their indentation."""
     for line in text.splitlines():
         if len(line.strip()) >= LINE_LENGTH:
             yield line.rstrip()
@@ -108,14 +108,14 @@ class _Index:
 
 
 def needs_of(recording: CallsOnMessages) -> dict[int, list[NeededText]]:
-    """The needs of each call, by the call's position; each text once a call and kind."""
+    """Return the needs of each call, by the call's position; each text once a call and kind."""
     return needs_and_own(recording)[0]
 
 
 def needs_and_own(
     recording: CallsOnMessages, results_as_words: Collection[int] = ()
 ) -> tuple[dict[int, list[NeededText]], dict[int, list[NeededText]]]:
-    """The needs of each call, and apart from them what only the assistant had written.
+    """Return the needs of each call, and apart from them what only the assistant had written.
 
     `results_as_words` are the positions of results that were sent as words of the user. Where there
     are some, calls are commands in the text of answers.

@@ -57,7 +57,7 @@ def count_tokens(chat: Mapping[str, Any]) -> float:
 
 
 def leaves(value: Any) -> Iterator[str]:
-    """Every text and number inside a JSON value, without its keys."""
+    """Yield every text and number inside a JSON value, without its keys."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
@@ -70,7 +70,7 @@ def leaves(value: Any) -> Iterator[str]:
 
 
 def argument_texts(call: Mapping[str, Any]) -> list[str]:
-    """The texts inside a call's arguments, as the tool gets them."""
+    """Return the texts inside a call's arguments, as the tool gets them."""
     text = call["function"]["arguments"]
     try:
         return list(leaves(parse_json(text)))
@@ -79,7 +79,7 @@ def argument_texts(call: Mapping[str, Any]) -> list[str]:
 
 
 def searchable_text(chat: Mapping[str, Any]) -> str:
-    """All text of a message, in which values and lines are searched for.
+    """Return all text of a message, in which values and lines are searched for.
 
     Arguments stand in it as written and, where they hold escapes, also as the tool
     gets them: a quoted line of code is in view even though its quotes are escaped.
@@ -119,7 +119,7 @@ class NumberedMessages:
         self._holds: dict[tuple[int, str], bool] = {}
 
     def numbers(self, window: Iterable[Chat]) -> list[int]:
-        """The numbers of a window's messages."""
+        """Return the numbers of a window's messages."""
         before, self._last = self._last, {}
         numbers: list[int] = []
         for chat in window:
@@ -129,7 +129,7 @@ class NumberedMessages:
         return numbers
 
     def number(self, chat: Chat) -> int:
-        """The number of a message: that of an equal one, or a new one."""
+        """Return the number of a message: that of an equal one, or a new one."""
         content = chat.get("content")
         calls = chat.get("tool_calls")
         key = (
@@ -165,7 +165,7 @@ class NumberedMessages:
         return tokens
 
     def holds(self, number: int, text: str) -> bool:
-        """Whether `text` stands in the message."""
+        """Return whether `text` stands in the message."""
         holds = self._holds.get((number, text))
         if holds is None:
             if number not in self._texts:

@@ -176,7 +176,7 @@ class Replay:
 
 
 def totals_of(recordings: Sequence[RecordingReplay]) -> tuple[PolicyCost, ...]:
-    """The sums over recordings, for each policy at each of the prices."""
+    """Return the sums over recordings, for each policy at each of the prices."""
     groups: dict[tuple[str, str], list[tuple[str, PolicyCost]]] = {}
     for recording in recordings:
         for cost in recording.outlays:

@@ -31,22 +31,22 @@ class PricedVector:
     """A sentence about what was assumed (empty: nothing)."""
 
     def dollars(self, units: float) -> float | None:
-        """What `units` fresh input tokens cost in US dollars; None: no price is known."""
+        """Return what `units` fresh input tokens cost in US dollars; None: no price is known."""
         return None if self.rate is None else input_dollars(self.rate, units)
 
     def carried_units(self, tokens: float, calls: int) -> float:
-        """What a text costs in so many calls, in fresh input tokens: its first writes it."""
+        """Return what a text costs in so many calls, in fresh input tokens: its first writes it."""
         return carried_cost(tokens, calls, read=self.vector.read, write=self.vector.write)
 
     def output_dollars(self, tokens_in: float, tokens_out: float) -> float:
-        """What a reply costs in US dollars; 0 where no price is known."""
+        """Return what a reply costs in US dollars; 0 where no price is known."""
         if self.rate is None:
             return 0.0
         return output_dollars(self.rate, round(tokens_in), round(tokens_out))
 
 
 def check_prices(named: Iterable[PricesName]) -> tuple[PricesName, ...]:
-    """The prices, each once. Raises UsageError for unknown ones."""
+    """Return the prices, each once. Raises UsageError for unknown ones."""
     names = tuple(dict.fromkeys(named))
     for name in names:
         if name != OWN:
@@ -55,7 +55,7 @@ def check_prices(named: Iterable[PricesName]) -> tuple[PricesName, ...]:
 
 
 def find_prices(named: PricesName, model: str) -> PricedVector:
-    """The prices that a user names, for a recording with `model`.
+    """Return the prices that a user names, for a recording with `model`.
 
     Raises UsageError for unknown ones.
     """

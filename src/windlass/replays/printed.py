@@ -17,12 +17,12 @@ _MANY: Final = 100_000
 
 
 def only_one(replayed: Replay) -> RecordingReplay | None:
-    """The recording, where there is only one."""
+    """Return the recording, where there is only one."""
     return replayed.recordings[0] if len(replayed.recordings) == 1 else None
 
 
 def totals_table(replayed: Replay) -> CellTable:
-    """What each policy costs and keeps in view."""
+    """Return what each policy costs and keeps in view."""
     one = only_one(replayed)
     sources = {recording.name: recording.source for recording in replayed.recordings}
     several = len({one.prices for one in replayed.totals}) > 1
@@ -46,7 +46,7 @@ def totals_table(replayed: Replay) -> CellTable:
 
 
 def sessions_table(replayed: Replay) -> CellTable:
-    """A row for each recording, the dearest first: its cost, and that under each policy."""
+    """Return a row for each recording, the dearest first: its cost, and that under each policy."""
     prices = replayed.totals[0].prices
     policies = [one.policy for one in replayed.totals if one.prices == prices]
     others = [policy for policy in policies if policy != EVERYTHING] or policies
@@ -65,7 +65,7 @@ def sessions_table(replayed: Replay) -> CellTable:
 
 
 def describe_replay(replayed: Replay) -> Iterator[str]:
-    """What was replayed, what it cost, and what the columns of the table mean."""
+    """Yield what was replayed, what it cost, and what the columns of the table mean."""
     one = only_one(replayed)
     recorded = "not known" if replayed.recorded is None else money(replayed.recorded)
     if replayed.recorded is not None and replayed.unknown:
@@ -97,7 +97,7 @@ def describe_replay(replayed: Replay) -> Iterator[str]:
 
 
 def list_notes(replayed: Replay) -> Iterator[str]:
-    """What the figures are based on, and what they leave out."""
+    """Yield what the figures are based on, and what they leave out."""
     one = only_one(replayed)
     if any(one.grade == "C" and one.unseen.high for one in replayed.recordings):
         unseen = ""
@@ -144,7 +144,7 @@ def _cache_note(replayed: Replay) -> str:
 
 
 def cost_text(one: PolicyCost) -> str:
-    """What a policy costs, for people."""
+    """Return what a policy costs, for people."""
     if one.dollars is not None:
         return _range(*(money(one) for one in one.dollars))
     units = map(sum, zip(one.bill, one.again, strict=True))
@@ -156,7 +156,7 @@ def _range(low: str, high: str) -> str:
 
 
 def percents(span: Span) -> str:
-    """A share for people: `71 %`, or `71 - 73 %`."""
+    """Return a share for people: `71 %`, or `71 - 73 %`."""
     return _range(f"{100 * span.low:.0f}", f"{100 * span.high:.0f}") + " %"
 
 
@@ -184,5 +184,5 @@ def _thousands(tokens: float) -> str:
 
 
 def amount_text(one: PolicyCost, cost: float) -> str:
-    """The cost of a call, for people."""
+    """Return the cost of a call, for people."""
     return f"{cost:,.0f}" if one.dollars is None else money(cost)

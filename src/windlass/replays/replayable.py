@@ -35,7 +35,7 @@ def recordings_of(
     on_skip: Callable[[str], None],
     check_ended: Callable[[Store, str], None],
 ) -> Iterator[Recording]:
-    """The recordings that `source` stands for, one at a time.
+    """Yield the recordings that `source` stands for, one at a time.
 
     Args:
         source: A path, where there is one; else the name of a session.
@@ -70,7 +70,7 @@ def _find_session(source: str | Path, store: Callable[[], Store]) -> tuple[Store
 
 
 def recording_of_list(messages: Sequence[Mapping[str, Any]], model: str | None) -> Recording:
-    """The recording of a list of messages, in any provider's form; each answer was a call.
+    """Return the recording of a list of messages, in any provider's form; each answer was a call.
 
     Raises UsageError where the list holds no answer.
     """
@@ -104,7 +104,7 @@ def recording_of_list(messages: Sequence[Mapping[str, Any]], model: str | None) 
 def _recordings_of_session(
     store: Store, session_id: str, check_ended: Callable[[Store, str], None]
 ) -> Iterator[Recording]:
-    """The conversations of a session and of the sessions below it.
+    """Yield the conversations of a session and of the sessions below it.
 
     Raises UsageError where they made no call.
     """
@@ -121,7 +121,7 @@ def _recordings_of_session(
 
 
 def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
-    """The conversations of a session, without those below it.
+    """Yield the conversations of a session, without those below it.
 
     A message that a window had shortened stands there whole. A phase that was sent all that was
     said before goes on with that conversation; soundings are conversations of their own.
@@ -159,7 +159,7 @@ def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
 
 
 def _beside(store: Store, names: Sequence[str]) -> Iterator[float]:
-    """What the requests of sessions cost that are no calls, in US dollars."""
+    """Yield what the requests of sessions cost that are no calls, in US dollars."""
     for stored in itertools.chain.from_iterable(map(store.rows, names)):
         row = stored.row
         if row.model is not None and row.node_type not in CALLS and row.cost:
@@ -242,7 +242,7 @@ class _Conversation:
             self.messages.append(row.message)
 
     def recording(self, store: Store, name: str, grade: Grade) -> Recording:
-        """The whole conversation, with the bytes of its pictures."""
+        """Return the whole conversation, with the bytes of its pictures."""
         tools = self.specs
         return Recording(
             name,
@@ -261,7 +261,7 @@ def _content_of(message_id: str) -> str:
 
 
 def _with_pictures(message: Message, store: Store) -> Message:
-    """A message with the bytes of its pictures, which a store keeps apart."""
+    """Return a message with the bytes of its pictures, which a store keeps apart."""
     if not any(one.sha256 and one.data is None for one in message.pictures):
         return message
     return message.with_parts(

@@ -104,7 +104,7 @@ class _ChatForm:
 
 
 def replay_recording(order: ReplayOrder) -> RecordingReplay | str:
-    """The recording under each policy; a sentence where it cannot be replayed."""
+    """Return the recording under each policy; a sentence where it cannot be replayed."""
     recording = order.recording
     try:
         return _Replaying(order).replay()
@@ -210,7 +210,7 @@ class _Replaying:
     def _figures(
         self, counts: CountEstimate, requests: _Requests, prices: PricedVector
     ) -> _Figures:
-        """What the calls cost by one of the two estimates, in tokens of the model."""
+        """Return what the calls cost by one of the two estimates, in tokens of the model."""
         vector, scale, cache = prices.vector, counts.scale, requests.cache
         mine, everything = (
             self._with_unseen(calls, unseen, requests.ttl_s)
@@ -312,7 +312,7 @@ class _Replaying:
         return scales[-1] / neutral_scale(self._recording.model)
 
     def _hidden(self, window: ChatWindow, prices: PricedVector) -> tuple[HiddenMessage, ...]:
-        """The messages on whose shortening a window saves most."""
+        """Return the messages on whose shortening a window saves most."""
         messages = self._recording.messages
         tools = {call.id: call.name for message in messages for call in message.tool_calls}
         hidden: list[HiddenMessage] = []
@@ -339,7 +339,7 @@ class _Replaying:
     def _with_unseen(
         self, calls: Sequence[SharedPrefix], unseen: Sequence[float], ttl_s: float | None
     ) -> list[SharedPrefix]:
-        """The calls with the tokens that are sent in front of their messages.
+        """Return the calls with the tokens that are sent in front of their messages.
 
         A call shares them with the call before it as far as both have them.
         """
@@ -354,7 +354,7 @@ class _Replaying:
 
 
 def _goes_on(head: RequestHead, before: RequestHead, ttl_s: float | None) -> bool:
-    """Whether a cache may still hold what the call before had in front of its messages."""
+    """Return whether a cache may still hold what the call before had in front of its messages."""
     return head.tools == before.tools and lives(ttl_s, before.time, head.time)
 
 

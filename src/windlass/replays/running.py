@@ -31,7 +31,7 @@ def replay_all(
     workers: int = 1,
     skipped: list[str] | None = None,
 ) -> Replay:
-    """Each recording under each policy at each of the prices.
+    """Return each recording under each policy at each of the prices.
 
     `skipped` are sentences about what is not replayed; those about recordings are added to it.
     Raises UsageError where nothing could be replayed.

@@ -110,7 +110,7 @@ class Tuning:
         return bool(self.auto_context)
 
     def yaml(self) -> str:
-        """The settings as a piece of a cascade; `windlass replay` takes it from a file."""
+        """Return the settings as a piece of a cascade; `windlass replay` takes it from a file."""
         return yaml.safe_dump({"auto_context": dict(self.auto_context)}, sort_keys=False)
 
 
@@ -218,7 +218,7 @@ def _figures(sessions: Sequence[_Session]) -> list[TunedFigure]:
 
 
 def _figure(name: str, chosen: Sequence[tuple[str, _Session]]) -> TunedFigure:
-    """The figure of sessions, each under the settings that belong to it."""
+    """Return the figure of sessions, each under the settings that belong to it."""
     outlays = [
         next(cost for cost in recording.outlays if cost.policy == settings)
         for settings, session in chosen

@@ -63,7 +63,7 @@ class Finding:
 
 
 def findings_of(accounts: Iterable[tuple[str, Account]]) -> list[Finding]:
-    """What could have been less in sessions, what would save most first.
+    """Return what could have been less in sessions, what would save most first.
 
     Accounts come with what stands before the names of their phases.
     """
@@ -99,7 +99,7 @@ class _OnTop:
         self._totals: dict[tuple[bool, bool], float] = {}
 
     def findings(self) -> Iterator[Finding]:
-        """The findings that are worth it, what saves most first."""
+        """Yield the findings that are worth it, what saves most first."""
         left, before = self._account.billed, list[_Remedy]()
         remedies = sorted(self._remedies(), key=lambda remedy: remedy.left.high)
         for remedy in remedies:
@@ -125,7 +125,7 @@ class _OnTop:
         )
 
     def _share(self, remedy: _Remedy, before: Sequence[_Remedy]) -> Span:
-        """The share that a remedy leaves of what those before it left.
+        """Return the share that a remedy leaves of what those before it left.
 
         Windows and fewer messages save on the same tokens: what both leave is simulated.
         """
@@ -160,7 +160,7 @@ class _OnTop:
             yield from self._windows()
 
     def _minimal(self) -> Iterator[_Remedy]:
-        """What it cost that phases were sent all that was said before them."""
+        """Yield what it cost that phases were sent all that was said before them."""
         account, record = self._account, self._account.record
         if IMPORTED in record.start.cascade:
             return
@@ -181,7 +181,7 @@ class _OnTop:
             )
 
     def _lost(self) -> Iterator[_Remedy]:
-        """What windows cost beside sending everything."""
+        """Yield what windows cost beside sending everything."""
         if billed := self._account.billed:
             left = self._account.snowball.total / billed
             yield _Remedy(
@@ -194,7 +194,7 @@ class _OnTop:
             )
 
     def _cache(self) -> Iterator[_Remedy]:
-        """What it cost that the provider did not read from its cache what it could hold."""
+        """Yield what it cost that the provider did not read from its cache what it could hold."""
         account, paid, held_paid = self._account, 0.0, 0.0
         expected = reported = 0
         before: dict[str, int] = {}
@@ -228,7 +228,7 @@ class _OnTop:
             )
 
     def _windows(self) -> Iterator[_Remedy]:
-        """What windows would save."""
+        """Yield what windows would save."""
         account = self._account
         if not any(rate(name) for name in account.names.values()):
             return
@@ -246,7 +246,7 @@ class _OnTop:
             )
 
     def _messages(self, setting: str, most: float) -> Iterator[Finding]:
-        """What windows would save on single messages, together `most` US dollars at most.
+        """Yield what windows would save on single messages, together `most` US dollars at most.
 
         Of messages that are to be kept none is told.
         """
@@ -278,20 +278,20 @@ class _OnTop:
 
 
 def _listed(call: CallCharge, cached: int, written: int, tokens_out: int = 0) -> float:
-    """What a call costs at list prices in US dollars, by what the cache held and took in."""
+    """Return what a call costs at list prices in US dollars, by what the cache held and took in."""
     long = min(written, call.tokens_written_long)
     usage = (call.tokens_in, tokens_out, cached, written)
     return cost(call.model, *usage, tokens_written_long=long) or 0.0
 
 
 def _last_name(account: Account) -> str:
-    """The model at whose prices the last call is told."""
+    """Return the model at whose prices the last call is told."""
     calls = account.record.sent_calls
     return account.names.get(calls[-1].model, account.price_as) if calls else account.price_as
 
 
 def _replayed(account: Account, policy: str) -> Span:
-    """The share of everything that a policy comes to on the account's calls."""
+    """Return the share of everything that a policy comes to on the account's calls."""
     from windlass.replays.named_policies import policies_of
     from windlass.replays.pricing import find_prices
     from windlass.replays.replayable import conversations_of
@@ -349,14 +349,14 @@ class _MinimalRequests(Requests):
                 before = traces.get(outcome.output_trace or "")
 
     def new(self, call: Call) -> NewSegments:
-        """What is new in the request of a call."""
+        """Return what is new in the request of a call."""
         carried = _carried(self.record, call) - {self._output.get(call.row.phase or "")}
         shown = [each for each in call.shown if each.message_id not in carried]
         return self._requests.new(replace(call, sent=replace(call.sent, shown=tuple(shown))))
 
 
 def _carried(record: SessionRecord, call: Call) -> set[str | None]:
-    """The messages that a call was sent and that were said in other phases."""
+    """Return the messages that a call was sent and that were said in other phases."""
     rows = ((shown.message_id, record.by_id[shown.message_id].row) for shown in call.shown)
     phase = call.row.phase
     return {name for name, row in rows if row.phase != phase and row.node_type in BORN}

@@ -33,11 +33,11 @@ class Requests(ABC):
         self._head = ("", 0)
 
     def weighed(self, key: str, message: Message) -> tuple[str, int]:
-        """A message as a piece."""
+        """Return a message as a piece."""
         return key, self.record.tokens(self.counter, message)
 
     def is_same_head(self, tools: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether the tools, which stand first, are those of the request before."""
+        """Return whether the tools, which stand first, are those of the request before."""
         if self._tools is not None and (tools is self._tools or tools == self._tools):
             return True
         tokens = tokens_of_tools(self.counter, tools) + self.record.missing(self.counter)
@@ -47,14 +47,14 @@ class Requests(ABC):
     def with_head(
         self, kept: int, pieces: Segments, names: list[str], *, same: bool
     ) -> NewSegments:
-        """The pieces behind the tools, or with them where they are new."""
+        """Return the pieces behind the tools, or with them where they are new."""
         if same:
             return NewSegments(1 + kept, pieces, names)
         return NewSegments(0, [self._head, *pieces], [TOOLS, *names])
 
     @abstractmethod
     def new(self, call: Call) -> NewSegments:
-        """What is new in the request of a call."""
+        """Return what is new in the request of a call."""
 
 
 class SentRequests(Requests):
@@ -66,7 +66,7 @@ class SentRequests(Requests):
         self.because: dict[str, str] = {}
 
     def new(self, call: Call) -> NewSegments:
-        """What is new in the request of a call."""
+        """Return what is new in the request of a call."""
         same = 0
         if has_same_head := self.is_same_head(call.tools):
             pairs = zip(call.shown, self._shown, strict=False)
@@ -91,7 +91,7 @@ class SnowballRequests(Requests):
     _history = History((), 0, (), 0)
 
     def new(self, call: Call) -> NewSegments:
-        """What is new in the request of a call."""
+        """Return what is new in the request of a call."""
         before, now = self._history, call.history
         goes_on = self.is_same_head(call.tools) and now.said is before.said
         goes_on = goes_on and [each.key for each in call.head] == [each.key for each in self._stood]

@@ -34,7 +34,7 @@ class ShortenedRequests(Requests):
         self._entries: Sequence[Entry] = ()
 
     def new(self, call: Call) -> NewSegments:
-        """What is new in the request of a call."""
+        """Return what is new in the request of a call."""
         has_same_head = self.is_same_head(call.tools)
         known = self._conversation_of(call)
         if not has_same_head:

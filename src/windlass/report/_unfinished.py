@@ -33,7 +33,7 @@ class Unbilled:
 
 
 def unbilled(tree: AccountTree) -> Unbilled:
-    """What the bill of a session does not tell."""
+    """Return what the bill of a session does not tell."""
     accounts = [account for _, account in tree.walk()]
     replies = [call.reply_details for account in accounts for call in account.calls]
     inherited = [reply.inherited for reply in replies if reply.inherited is not None]
@@ -46,7 +46,7 @@ def unbilled(tree: AccountTree) -> Unbilled:
 
 
 def _unanswered(rows: Iterable[StoredRow]) -> int:
-    """The calls that were sent and never came back."""
+    """Return the calls that were sent and never came back."""
     open_steps: Counter[Step] = Counter()
     for stored in rows:
         match details_of(stored.row):

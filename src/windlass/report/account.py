@@ -128,7 +128,7 @@ class Account:
         return _together(self._counted(make), self._factors)
 
     def _simulated(self, call: Call) -> float | None:
-        """What a call costs by our count."""
+        """Return what a call costs by our count."""
         return 0.0 if call.inherited else self.counted.dollars(call.number)
 
     @property
@@ -137,7 +137,7 @@ class Account:
         return {call.row.trace_id: self._simulated(call) for call in self.calls if call.free}
 
     def _factor(self, model: str) -> float:
-        """How many times the bill by our count was billed for a model's calls.
+        """Return how many times the bill by our count was billed for a model's calls.
 
         Where windows shortened calls, the run itself told what they saved, by our count: 1.
         """
@@ -177,7 +177,7 @@ class Account:
             yield WindowRequest(call.number, requests.new(call), at, out)
 
     def _snowball_tokens(self, call: Call) -> int:
-        """What sending everything would have sent at a call, as the provider counts."""
+        """Return what sending everything would have sent at a call, as the provider counts."""
         told, ours = call.row.tokens_in, call.sent_tokens
         if call.inherited:
             return 0
@@ -230,12 +230,12 @@ class Account:
 
 
 def free_calls(store: Store, price_as: str) -> FreeCalls:
-    """What calls of a store's sessions would have cost that cost nothing."""
+    """Return what calls of a store's sessions would have cost that cost nothing."""
     return lambda name: Account(store, name, price_as).free_calls
 
 
 def _together(counted: Mapping[str, WindowBills], factors: Mapping[str, float]) -> WindowBills:
-    """The bills of several models as one, each so many times (1, where it is not said)."""
+    """Return the bills of several models as one, each so many times (1, where it is not said)."""
     return join_bills((bills, factors.get(model, 1.0)) for model, bills in counted.items())
 
 
@@ -254,7 +254,7 @@ class AccountTree:
     def read(
         cls, store: Store, session_id: str, price_as: str, own: Account | None = None
     ) -> AccountTree:
-        """The accounts of a session, whose `own` may be there already.
+        """Return the accounts of a session, whose `own` may be there already.
 
         Raises UsageError for an unknown one.
         """
@@ -270,14 +270,14 @@ class AccountTree:
         return cls(account, "", under.get(session_id, ()))
 
     def walk(self, prefix: str = "") -> Iterator[tuple[str, Account]]:
-        """Each account with the whole prefix of its phases."""
+        """Yield each account with the whole prefix of its phases."""
         prefix += self.prefix
         yield prefix, self.account
         for tree in self.under:
             yield from tree.walk(prefix)
 
     def calls(self) -> Iterator[CallCharge]:
-        """What each call cost."""
+        """Yield what each call cost."""
         for prefix, account in self.walk():
             for cost in account.costs:
                 yield replace(cost, phase=prefix + cost.phase) if prefix else cost

@@ -86,7 +86,7 @@ class Advice:
     tools: tuple[UnusedTool, ...]
 
     def of(self, verdict: Verdict) -> list[AdvisedMessage]:
-        """The largest messages of a verdict, the largest first."""
+        """Return the largest messages of a verdict, the largest first."""
         return [each for each in self.messages if each.verdict == verdict][:_LISTED]
 
     @property
@@ -101,7 +101,7 @@ class Advice:
 
 
 def advise(record: SessionRecord, name: str) -> Advice:
-    """What to shorten, drop or keep, at the prices of the model `name`."""
+    """Return what to shorten, drop or keep, at the prices of the model `name`."""
     if not record.sent_calls:
         return Advice(None, 0, (), ())
     last = record.sent_calls[-1]
@@ -162,7 +162,7 @@ class _LastWindow:
     def _verdict(
         self, shown: ShownMessage, stored: StoredRow, used: int | None
     ) -> tuple[Verdict | None, str]:
-        """What to do with a message (None: nothing yet), and why."""
+        """Return what to do with a message (None: nothing yet), and why."""
         last = len(self._record.sent_calls)
         age = last - self._first[shown.message_id]
         if name := self._marked.get(shown.message_id):
@@ -196,7 +196,7 @@ class _LastWindow:
         return max(1, math.ceil(anew / each)) if each else None
 
     def _last_use(self, shown: ShownMessage, stored: StoredRow) -> int | None:
-        """The last call whose reply holds a value or a line of the message."""
+        """Return the last call whose reply holds a value or a line of the message."""
         message = stored.row.message
         first = self._first[shown.message_id]
         if message is None or message.role != "tool":
@@ -212,7 +212,7 @@ def _needed(text: str) -> Iterator[str]:
 
 
 def _texts_of_replies(record: SessionRecord) -> Iterator[set[str]]:
-    """The values and lines of the reply of each call, but for those that users gave."""
+    """Yield the values and lines of the reply of each call, but for those that users gave."""
     given: set[str] = set()
     replies: dict[str, Message] = {}
     for stored in record.rows:
@@ -232,7 +232,7 @@ def _texts_of_replies(record: SessionRecord) -> Iterator[set[str]]:
 
 
 def _first_calls(calls: Sequence[CallRecord]) -> Mapping[str, int]:
-    """The first call that was sent each message, by the message's id."""
+    """Return the first call that was sent each message, by the message's id."""
     first: dict[str, int] = {}
     for number, shown in new_in_each([call.shown for call in calls]):
         first.setdefault(shown.message_id, number)
@@ -240,7 +240,7 @@ def _first_calls(calls: Sequence[CallRecord]) -> Mapping[str, int]:
 
 
 def _tokens_behind(shown: Sequence[ShownMessage]) -> list[int]:
-    """The tokens of a window behind each of its messages."""
+    """Return the tokens of a window behind each of its messages."""
     behind, rest = [0] * len(shown), 0
     for at in range(len(shown) - 1, -1, -1):
         behind[at] = rest
@@ -249,7 +249,7 @@ def _tokens_behind(shown: Sequence[ShownMessage]) -> list[int]:
 
 
 def _repeats(record: SessionRecord, shown: Iterable[ShownMessage]) -> set[str]:
-    """The results that a later one of the same window repeats, by id."""
+    """Return the results that a later one of the same window repeats, by id."""
     last: dict[str, str] = {}
     repeated: set[str] = set()
     for each in shown:
@@ -263,7 +263,7 @@ def _repeats(record: SessionRecord, shown: Iterable[ShownMessage]) -> set[str]:
 
 
 def _unused(record: SessionRecord, name: str) -> Iterator[UnusedTool]:
-    """The tools that calls were told of, and that none used."""
+    """Yield the tools that calls were told of, and that none used."""
     messages = (stored.row.message for stored in record.rows)
     used = {call.name for message in messages if message for call in message.tool_calls}
     counts: dict[str, int] = {}

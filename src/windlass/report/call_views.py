@@ -71,7 +71,7 @@ class SessionView:
 
 
 def words_of(store: Store, session_id: str, most: int = 60) -> str:
-    """The user's first words in a session; its cascade's name where there are none."""
+    """Return the user's first words in a session; its cascade's name where there are none."""
     return words_in(store.rows(session_id), most) or store.start(session_id).cascade_id
 
 
@@ -82,17 +82,17 @@ def words_in(rows: Iterable[StoredRow], most: int) -> str:
 
 
 def title_of(store: Store, session_id: str) -> str:
-    """What people know a session by: its day and its first words."""
+    """Return what people know a session by: its day and its first words."""
     return dated(words_of(store, session_id), store.start(session_id).timestamp)
 
 
 def view_session(store: Store, session_id: str) -> SessionView:
-    """The whole session. Raises UsageError where it is unknown."""
+    """Return the whole session. Raises UsageError where it is unknown."""
     return view_recorded(SessionRecord(store, session_id))
 
 
 def view_recorded(record: SessionRecord) -> SessionView:
-    """A session that was read. Its store stays open while calls are looked into."""
+    """Return a session that was read. Its store stays open while calls are looked into."""
     store, session_id, rows = record.store, record.session_id, record.rows
     start = record.start
     stands = store.session_status(session_id)
@@ -126,7 +126,7 @@ def view_recorded(record: SessionRecord) -> SessionView:
 
 
 def go_on_with(start: SessionStart, session_id: str, status: str) -> str | None:
-    """The command that goes on with a session that stands so; None: there is none."""
+    """Return the command that goes on with a session that stands so; None: there is none."""
     if status == "running":
         return None
     phases: Sequence[Mapping[str, Any]] = start.cascade.get("phases") or ({},)
@@ -151,7 +151,7 @@ def _picture_files(store: Store, session_id: str, rows: Sequence[StoredRow]) -> 
 
 
 def note_text(row: Row) -> str:
-    """A row that is no message, in words."""
+    """Return a row that is no message, in words."""
     if text := text_of(row):
         return text
     if (judged := Validation.read(row)) is not None:
@@ -164,7 +164,7 @@ def note_text(row: Row) -> str:
 
 
 def _selection_text(selection: WindowSelection) -> str:
-    """What the window of a call did, in one line; `explain` and SQL have its options."""
+    """Return what the window of a call did, in one line; `explain` and SQL have its options."""
     sent, full, saved = (
         selection.context_size,
         selection.full_history_size,

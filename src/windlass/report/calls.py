@@ -52,12 +52,12 @@ _NUMBERS: Final = re.compile(r"\[[\d-]+\]")
 
 
 def without_numbers(phase: str) -> str:
-    """A phase's name without the numbers of inputs: inner tasks of a reduce share it."""
+    """Return a phase's name without the numbers of inputs: inner tasks of a reduce share it."""
     return _NUMBERS.sub("[]", phase)
 
 
 def edits_in(because: str | None) -> Sequence[str]:
-    """The names of the edits among what changed an entry; a block of injectors is none."""
+    """Return the names of the edits among what changed an entry; a block of injectors is none."""
     return [name for name in (because or INJECT).split(", ") if name != INJECT]
 
 
@@ -200,7 +200,7 @@ class Call:
         return [self.see(at) for at in range(len(self.shown))]
 
     def see(self, at: int) -> Seen:
-        """The message at a position of its window, from 0."""
+        """Return the message at a position of its window, from 0."""
         shown = self.shown[at]
         source = self.session.by_id[shown.message_id].row
         message = self.session.sent(shown)[1]
@@ -239,7 +239,7 @@ class Call:
         return is_free(self.model, self.cost)
 
     def as_json(self) -> dict[str, Any]:
-        """The call for programs."""
+        """Return the call for programs."""
         return {
             **{name: getattr(self, name) for name in _IN_JSON},
             "details": json.loads(call_json(self.sent)),
@@ -343,7 +343,7 @@ class SessionRecord:
         return tuple(calls)
 
     def call(self, number: int) -> Call:
-        """A call by its number, from 1. Raises UsageError naming the range."""
+        """Return a call by its number, from 1. Raises UsageError naming the range."""
         if not 1 <= number <= len(self.calls):
             there = f"it has calls 1 to {len(self.calls)}" if self.calls else "it made none"
             raise UsageError(f"session {self.session_id!r} has no call {number}; {there}")
@@ -392,7 +392,7 @@ class SessionRecord:
         return 0
 
     def line(self, row: Row) -> str:
-        """The line that a row counts in.
+        """Return the line that a row counts in.
 
         Soundings, refinements, evaluations and searches of the web stand apart.
         """
@@ -417,11 +417,11 @@ class SessionRecord:
         return self._called.get(message.tool_call_id or "")
 
     def key(self, shown: ShownMessage) -> str:
-        """The key of what was sent for an entry of a window."""
+        """Return the key of what was sent for an entry of a window."""
         return shown.shown_as or str(self.by_id[shown.message_id].key)
 
     def sent(self, shown: ShownMessage) -> tuple[str, Message]:
-        """What was sent for an entry of a window, and its key."""
+        """Return what was sent for an entry of a window, and its key."""
         key = self.key(shown)
         message = self._messages.get(key)
         if message is None:
@@ -443,5 +443,5 @@ def new_in_each(lists: Sequence[Sequence[_Item]]) -> Iterator[tuple[int, _Item]]
 
 
 def tokens_of_tools(counter: FamilyCounter, tools: Sequence[Mapping[str, Any]]) -> int:
-    """Tokens of the definitions of tools, with those that open every answer."""
+    """Return tokens of the definitions of tools, with those that open every answer."""
     return counter.tools([ToolSpec(**tool["function"]) for tool in tools]) + counter.opening

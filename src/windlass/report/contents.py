@@ -95,7 +95,7 @@ def call_report(store: Store, session_id: str, number: int, price_as: str) -> Co
 
 
 def dearest_messages(accounts: Iterable[tuple[str, Account]]) -> list[MessageCost]:
-    """The messages that were paid for most, the dearest first."""
+    """Return the messages that were paid for most, the dearest first."""
     messages = [
         _cost_of_message(prefix, account, message_id, paid)
         for prefix, account in accounts
@@ -105,7 +105,7 @@ def dearest_messages(accounts: Iterable[tuple[str, Account]]) -> list[MessageCos
 
 
 def costs_by_tool(accounts: Iterable[tuple[str, Account]]) -> list[ToolCost]:
-    """What the results of each tool were paid for, the dearest tool first."""
+    """Return what the results of each tool were paid for, the dearest tool first."""
     results: dict[str, int] = {}
     paid: dict[str, Share] = {}
     is_priced = False
@@ -173,7 +173,7 @@ def _cost_of_message(
 
 
 def what_is(stored: StoredRow, record: SessionRecord) -> str:
-    """What a message is, in words."""
+    """Return what a message is, in words."""
     row, message = stored.row, stored.row.message
     if message is None or message.is_system:
         return "the system prompt"
@@ -189,7 +189,7 @@ def what_is(stored: StoredRow, record: SessionRecord) -> str:
 
 
 def call_report_of(prefix: str, account: Account, cost: CallCharge) -> ContextReport:
-    """What a call of an account cost; `prefix` stands before the names of phases."""
+    """Return what a call of an account cost; `prefix` stands before the names of phases."""
     record = account.record
     call = next(each for each in account.calls if each.number == cost.number)
     counter = account.counter(call.model)

@@ -74,7 +74,7 @@ def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
 
 
 def cost_of(tree: AccountTree) -> SessionCost:
-    """The same of accounts that were read."""
+    """Return the same of accounts that were read."""
     whole = _own_cost(tree.account)
     for below in tree.under:
         whole = _with_child(whole, below.prefix, cost_of(below))
@@ -82,7 +82,7 @@ def cost_of(tree: AccountTree) -> SessionCost:
 
 
 def _with_child(whole: SessionCost, prefix: str, child: SessionCost) -> SessionCost:
-    """The cost of a session with that of a sub-cascade, whose lines get the prefix."""
+    """Return the cost of a session with that of a sub-cascade, whose lines get the prefix."""
     lines, phase = list(whole.phases), prefix.partition(" > ")[0]
     of_phase = [at for at, line in enumerate(lines) if line.phase.split(" > ")[0] == phase]
     at = of_phase[-1] + 1 if of_phase else len(lines)
@@ -105,7 +105,7 @@ def _with_child(whole: SessionCost, prefix: str, child: SessionCost) -> SessionC
 
 
 def _own_cost(account: Account) -> SessionCost:
-    """The same without its sub-cascades."""
+    """Return the same without its sub-cascades."""
     record = account.record
     charges: list[tuple[str, Charge]] = [(call.phase, call) for call in account.costs]
     charges += [(record.line(row), charge) for row, charge in asked_beside(account)]
@@ -130,7 +130,7 @@ def _own_cost(account: Account) -> SessionCost:
 
 
 def task_costs(store: Store, session_id: str, price_as: str) -> tuple[list[TaskCost], TaskCost]:
-    """Each task of a session in the order of its first call, and the sum of all.
+    """Return each task of a session in the order of its first call, and the sum of all.
 
     Inner tasks and groups of a reduction are one line. It goes over the rows once, so that a reduce
     of ten thousand inputs takes no longer than reading it.
@@ -157,7 +157,7 @@ def asked_beside(account: Account) -> Iterator[tuple[Row, ComparedCharge]]:
 
 
 def _summaries(rows: Iterable[StoredRow]) -> Iterator[Row]:
-    """What models were asked beside a phase's calls.
+    """Yield what models were asked beside a phase's calls.
 
     That are texts for old turns, what to choose, which sounding is the best, verdicts, and searches
     of the web by tools.

@@ -47,7 +47,7 @@ def compare_sessions(store: Store, one: str, other: str) -> Difference:
 def _first_difference(
     mine: Sequence[Message], theirs: Sequence[Message]
 ) -> tuple[str, tuple[str, str]]:
-    """The first message of two requests that differs, in words, and both texts."""
+    """Return the first message of two requests that differs, in words, and both texts."""
     for at, (message, other) in enumerate(zip(mine, theirs, strict=False), start=1):
         if message.key != other.key:
             return f"message {at} ({message.role}) differs", (_words(message), _words(other))
@@ -66,12 +66,12 @@ def _words(message: Message) -> str:
 
 
 def _request(call: Call) -> list[Message]:
-    """What a call was sent."""
+    """Return what a call was sent."""
     return [seen.message for seen in call.seen]
 
 
 def _with_totals(store: Store, session_id: str) -> SessionInfo:
-    """A session, with what it and those under it cost."""
+    """Return a session, with what it and those under it cost."""
     listed = store.sessions(SessionFilter(prefix=session_id))
     own = next(info for info in listed if info.session_id == session_id)
     return nest_with_totals([own], sessions_below(store, [session_id]))[0]

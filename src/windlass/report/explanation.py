@@ -124,7 +124,7 @@ class Explanation:
     reason: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The explanation for programs; without a decision of the planner that is empty."""
+        """Return the explanation for programs; without a decision of the planner that is empty."""
         told = {each.name: getattr(self, each.name) for each in fields(self)}
         return told | {"planner": self.planner or {}}
 
@@ -135,7 +135,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
 
 
 def explain(record: SessionRecord, number: int) -> Explanation:
-    """The same of a session that was read. Raises UsageError where there is no such call."""
+    """Return the same of a session that was read. Raises UsageError where there is no such call."""
     store, session_id, call = record.store, record.session_id, record.call(number)
     rows, at = record.rows, record.rows.index(call.stored)
     selections = (
@@ -187,7 +187,7 @@ def _seq(stored: StoredRow) -> int:
 
 
 def _left_out(before: Sequence[StoredRow], call: Call) -> Mapping[str, NotChosen]:
-    """What the phase could have chosen and did not, by the message's id."""
+    """Return what the phase could have chosen and did not, by the message's id."""
     of_phase = (PhaseChoice.read(stored.row) for stored in before if stored.row.phase == call.phase)
     choices = list(filter(None, of_phase))
     left = choices[-1].not_chosen if choices else ()
@@ -219,13 +219,13 @@ def _with_score(decision: MessageDecision, left: NotChosen | None) -> MessageDec
 def _texts(
     rows: Iterable[StoredRow], tells: Callable[[Row], object], *phases: str | None
 ) -> Iterator[str]:
-    """What those rows of phases say that tell of something."""
+    """Return what those rows of phases say that tell of something."""
     in_phases = (stored.row for stored in rows if stored.row.phase in phases)
     return (text_of(row) for row in in_phases if tells(row))
 
 
 def _verdicts(after: Iterable[StoredRow], call: Call) -> Iterator[str]:
-    """What validators, the schema and people said of the reply, before the next call."""
+    """Yield what validators, the schema and people said of the reply, before the next call."""
     for row in (stored.row for stored in after if stored.row.phase == call.phase):
         if row.sounding_index not in (None, call.sounding_index):
             continue
@@ -247,7 +247,7 @@ _OF_REPLY: Final = (
 
 
 def _is_pre_ward(row: Row) -> bool:
-    """Whether a ward says something of the input before the phase began."""
+    """Return whether a ward says something of the input before the phase began."""
     judged = WardJudged.read(row)
     return judged is not None and judged.place == "pre"
 
@@ -263,7 +263,7 @@ def _tool_phases(before: Sequence[StoredRow]) -> Iterator[str]:
 def _routes(
     before: Sequence[StoredRow], after: Sequence[StoredRow], phase: str | None
 ) -> Iterator[str]:
-    """Why the phase came next, for which time it runs, and why it went on where it did."""
+    """Yield why the phase came next, for which time it runs, and why it went on where it did."""
     routes = ((Routed.read(each.row), each.row) for each in reversed(before))
     came = (text_of(row) for route, row in routes if route and route.target == phase)
     again = _texts(reversed(before), VisitBegun.read, phase)
@@ -277,7 +277,7 @@ _OF_TASKS: Final = (
 
 
 def _is_note(row: Row) -> bool:
-    """Whether a row tells why a window is as it is: a decision, or how its phase chose."""
+    """Return whether a row tells why a window is as it is: a decision, or how its phase chose."""
     return PhaseChoice.read(row) is not None or kind_of(row) in TELL_OF_WINDOWS
 
 

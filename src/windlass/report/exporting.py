@@ -37,7 +37,7 @@ LONG: Final = 2_000
 
 
 def export(store: Store, session_id: str, form: str, *, redact: bool = False) -> Iterator[str]:
-    """The pieces of a session's text in a form: a key of `FORMS`.
+    """Yield the pieces of a session's text in a form: a key of `FORMS`.
 
     `redact` takes credentials out. Raises UsageError for an unknown form or session.
     """
@@ -54,14 +54,14 @@ class _Session(SessionRecord):
         self._redact = redact
 
     def said(self) -> Iterator[tuple[StoredRow, Message]]:
-        """The rows of what was said, with their messages; no sounding that did not win."""
+        """Yield the rows of what was said, with their messages; no sounding that did not win."""
         kinds = BORN | {NodeType.SYSTEM}
         for stored in Lanes(self.rows, kinds=kinds).standing().messages:
             assert stored.row.message is not None
             yield stored, self.shown(stored.row.message)
 
     def shown(self, message: Message) -> Message:
-        """A message as it is written out."""
+        """Return a message as it is written out."""
         return redacted_message(message) if self._redact else message
 
     def value(self, value: Any) -> Any:
@@ -76,7 +76,7 @@ class _Session(SessionRecord):
 
 
 def redacted_message(message: Message) -> Message:
-    """A message without the credentials that can be told from the look of its texts."""
+    """Return a message without the credentials that can be told from the look of its texts."""
 
     def told(part: Part) -> Part:
         match part:
@@ -265,7 +265,7 @@ def _one_line(text: str) -> str:
 
 
 def _fenced(text: str, kind: str = "text") -> str:
-    """A text in a fence that nothing in it ends."""
+    """Return a text in a fence that nothing in it ends."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{kind}\n{text}\n{fence}"

@@ -35,7 +35,7 @@ class FolderReport:
 
 
 def folder_report(recordings: Iterable[Recording], by: By) -> FolderReport:
-    """What the recordings cost, call by call."""
+    """Return what the recordings cost, call by call."""
     rows: dict[str, RankedCost] = {}
     sessions: dict[str, set[str]] = {}
     titles: dict[str, str] = {}
@@ -70,6 +70,6 @@ def _charge(call: RecordedCall) -> Charge:
 
 
 def project_of(folder: str) -> str:
-    """A project by the last part of the folder in which the program worked."""
+    """Return a project by the last part of the folder in which the program worked."""
     parts = [part for part in re.split(r"[\\/]", folder) if part]
     return parts[-1] if parts else UNKNOWN

@@ -80,15 +80,15 @@ class InspectedSession:
         return free
 
     def priced_model(self, model: str) -> str:
-        """The model at whose prices a model's calls are told."""
+        """Return the model at whose prices a model's calls are told."""
         return priced_as(model, self.price_as, free=self._free[model])
 
     def call(self, number: int) -> Call:
-        """A call, by its number from 1. Raises UsageError where there is none."""
+        """Return a call, by its number from 1. Raises UsageError where there is none."""
         return self.record.call(number)
 
     def before(self, number: int) -> Call | None:
-        """The call that call `number` goes on from (None: it is the first of its kind)."""
+        """Return the call that call `number` goes on from (None: it is the first of its kind)."""
         return self._before[number]
 
     @cached_property
@@ -96,11 +96,11 @@ class InspectedSession:
         return {call.number: before for call, before in with_before(self.record.calls)}
 
     def explain(self, number: int) -> Explanation:
-        """Why a call saw what it saw. Raises UsageError where there is no such call."""
+        """Return why a call saw what it saw. Raises UsageError where there is no such call."""
         return explain(self.record, number)
 
     def call_report(self, number: int) -> ContextReport:
-        """What a call cost and was made of. Raises UsageError where it was not answered."""
+        """Return what a call cost and was made of. Raises UsageError where it was not answered."""
         found = self.costs.get(number)
         if found is None:
             raise UsageError(f"call {number} of session {self.session_id!r} was not answered")
@@ -114,7 +114,7 @@ class InspectedSession:
         return any(of_cascade) or any(each is not None for each in of_phases)
 
     def media_type(self, sha256: str) -> str | None:
-        """The kind of a picture of the session (None: it has none of that hash)."""
+        """Return the kind of a picture of the session (None: it has none of that hash)."""
         said = (stored.row.message for stored in self.record.rows)
         sent = (body for call in self.record.sent_calls for body in call.bodies)
         pictures = (
@@ -126,13 +126,13 @@ class InspectedSession:
         return next((each.media_type for each in pictures if each.sha256 == sha256), None)
 
     def said(self, message_id: str) -> Message:
-        """A message as it was said."""
+        """Return a message as it was said."""
         message = self.record.by_id[message_id].row.message
         assert message is not None
         return message
 
     def paid_in(self, number: int) -> Sequence[PaidMessage]:
-        """What each message of a call paid of its bill, in order.
+        """Return what each message of a call paid of its bill, in order.
 
         Raises UsageError where there is no such call.
         """
@@ -140,7 +140,7 @@ class InspectedSession:
         return list(paid_in(self.record, call, self.priced_model(call.model)))
 
     def life(self, message_id: str) -> MessageLife:
-        """The life of a message, by its id or the trace of its row.
+        """Return the life of a message, by its id or the trace of its row.
 
         Raises UsageError where there is none.
         """

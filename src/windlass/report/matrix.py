@@ -132,12 +132,12 @@ class Matrix:
         return self.columns[0].number if self.columns else 1
 
     def row(self, at: int) -> bytes:
-        """The cells of one message, by its place from 0."""
+        """Return the cells of one message, by its place from 0."""
         width = len(self.columns)
         return self.cells[at * width : (at + 1) * width]
 
     def cell(self, row: int, column: int) -> Cell:
-        """One cell, by places from 0."""
+        """Return one cell, by places from 0."""
         return Cell(self.row(row)[column])
 
     def runs(self) -> list[list[CellRun]]:
@@ -157,12 +157,12 @@ class Matrix:
         return found
 
     def told(self) -> list[str]:
-        """The same in words, such as `shown 3-41, masked 42-90`."""
+        """Return the same in words, such as `shown 3-41, masked 42-90`."""
         return [", ".join(map(str, runs)) for runs in self.runs()]
 
 
 def matrix_of(record: SessionRecord, dollars: Mapping[int, float | None], first: int = 1) -> Matrix:
-    """The matrix of a session, from call `first` on.
+    """Return the matrix of a session, from call `first` on.
 
     Messages that were said before that call and that no call of the matrix was sent are left out.
     Raises UsageError where there is no such call.
@@ -252,14 +252,14 @@ class _Drawing:
         return kept
 
     def _form(self, shown: ShownMessage) -> Cell:
-        """What an entry is, whatever the cache did."""
+        """Return what an entry is, whatever the cache did."""
         if edits := edits_in(shown.because):
             return _OF_EDIT.get(edits[0], Cell.DIGESTED)
         node = self._record.by_id[shown.message_id].row.node_type
         return Cell.SHOWN if node in BORN or node == NodeType.SYSTEM else Cell.BROUGHT_IN
 
     def _stood(self, history: History) -> _Places:
-        """The rows of the matrix whose messages stood before a call."""
+        """Return the rows of the matrix whose messages stood before a call."""
         line = history.line
         if id(line) not in self._lines:
             rows = np.array([self._row_of.get(str(each.id), -1) for each in line], np.intp)
@@ -294,7 +294,7 @@ class _Drawing:
         forms[plain & (middles < cached)] = Cell.READ
 
     def most_tokens(self) -> list[int]:
-        """The most tokens that a call was sent of each message."""
+        """Return the most tokens that a call was sent of each message."""
         most = np.zeros(len(self.messages), np.int64)
         np.maximum.at(most, self._rows, self._tokens)
         return [int(each) for each in most]
@@ -334,7 +334,7 @@ class _Hidden:
 
 
 def cell_text(record: SessionRecord, matrix: Matrix, row: int, column: int) -> str:
-    """One cell in a sentence, by places from 0. Raises UsageError where there is none."""
+    """Return one cell in a sentence, by places from 0. Raises UsageError where there is none."""
     if not (0 <= row < len(matrix.rows) and 0 <= column < len(matrix.columns)):
         raise UsageError(
             f"there is no cell {column + 1} of message {row + 1}: the matrix has"

@@ -19,7 +19,7 @@ from windlass.safety.outputs import MARK
 
 
 def page(template: str, **values: Any) -> Iterator[str]:
-    """The pieces of a page, made by a template of `pages/` such as `export.html`.
+    """Yield the pieces of a page, made by a template of `pages/` such as `export.html`.
 
     Every value is escaped, as HTML and as on a terminal. Those that are iterators are asked for
     one by one, so that a page may be larger than memory.
@@ -28,7 +28,7 @@ def page(template: str, **values: Any) -> Iterator[str]:
 
 
 def _moment(seconds: float) -> str:
-    """A time, in seconds since 1970, to the minute in UTC."""
+    """Return a time, in seconds since 1970, to the minute in UTC."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
 
 

@@ -112,7 +112,7 @@ class ModelPrices(NamedTuple):
 
     @classmethod
     def by(cls, name: str) -> ModelPrices:
-        """What the model `name` charges."""
+        """Return what the model `name` charges."""
         return cls(rate(name), prices_of(name, warn=lambda _: None))
 
 
@@ -129,7 +129,7 @@ class SpanPrices:
 
     @classmethod
     def of(cls, call: Call, charged: ModelPrices, written: int | None) -> SpanPrices:
-        """The bill of a call.
+        """Return the bill of a call.
 
         `written` are the tokens that the provider wrote to its cache (None: all that it could).
         """
@@ -152,7 +152,7 @@ class SpanPrices:
         return cls(cached / scale, token * prices.read, token * (share * dearer + 1.0 - share))
 
     def share(self, begin: int, end: int) -> tuple[float | None, float]:
-        """The price of the tokens of a span, and the share of them that was read."""
+        """Return the price of the tokens of a span, and the share of them that was read."""
         inside = max(0.0, min(end, self.cached) - begin)
         share = inside / (end - begin) if end > begin else 0.0
         if self.read is None or self.rest is None:
@@ -161,12 +161,12 @@ class SpanPrices:
 
 
 def head_tokens(call: CallRecord) -> int:
-    """The tokens of a call that no message has: its tools, and what opens the answer."""
+    """Return the tokens of a call that no message has: its tools, and what opens the answer."""
     return max(0, call.sent_tokens - sum([shown.tokens for shown in call.shown]))
 
 
 def paid_in(record: SessionRecord, call: Call, name: str) -> Iterator[PaidMessage]:
-    """What each message of a call paid, in order, at the prices of the model `name`."""
+    """Yield what each message of a call paid, in order, at the prices of the model `name`."""
     recorded = record.sent_calls[call.number - 1]
     written = _written(record) if name == call.model else {}
     bill = SpanPrices.of(call, ModelPrices.by(name), written.get(recorded.trace_id))
@@ -179,7 +179,7 @@ def paid_in(record: SessionRecord, call: Call, name: str) -> Iterator[PaidMessag
 def _paid_message(
     call: Call, position: int, shown: ShownMessage, bill: SpanPrices, begin: int
 ) -> PaidMessage:
-    """An entry of a window whose tokens begin behind `begin` others."""
+    """Return an entry of a window whose tokens begin behind `begin` others."""
     dollars, read = bill.share(begin, begin + shown.tokens)
     return PaidMessage(
         call=call.number,
@@ -249,20 +249,20 @@ def _place(shown: Sequence[ShownMessage], message_id: str, before: int | None) -
 
 
 def _written(record: SessionRecord) -> Mapping[str, int]:
-    """The tokens that each call wrote to the provider's cache, as it reported."""
+    """Return the tokens that each call wrote to the provider's cache, as it reported."""
     rows = (stored.row for stored in record.rows if stored.row.model is not None)
     replies = ((row.trace_id, ReplyDetails.read(row)) for row in rows)
     return {trace: reply.tokens_written for trace, reply in replies if reply is not None}
 
 
 def _call_of(calls: Sequence[Call], edit: int) -> int | None:
-    """The first call that edit number `edit` of the session shaped."""
+    """Return the first call that edit number `edit` of the session shaped."""
     known = (call.number for call in calls if (call.details.edits or 0) >= edit)
     return next(known, None)
 
 
 def _recalls(calls: Iterable[Call], content_hash: str) -> Iterator[int]:
-    """The calls whose replies ask for a message again."""
+    """Yield the calls whose replies ask for a message again."""
     for call in calls:
         for asked in call.reply.tool_calls:
             if asked.name == RECALL.name and _is_meant(asked, content_hash):

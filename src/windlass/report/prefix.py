@@ -58,7 +58,7 @@ class PrefixBreak:
 def breaks_of(
     calls: Sequence[Call], prefixes: Sequence[Prefix], name_of: Callable[[str], str]
 ) -> Iterator[PrefixBreak]:
-    """The breaks of a session, in order.
+    """Yield the breaks of a session, in order.
 
     `name_of` names the model at whose prices a model's calls are told.
     """
@@ -70,7 +70,7 @@ def breaks_of(
 
 
 def _dearer(name: str, call: Call, tokens: int) -> float | None:
-    """What tokens of a call cost beyond being read from the cache of the model `name`."""
+    """Return what tokens of a call cost beyond being read from the cache of the model `name`."""
     price = rate(name)
     if price is None:
         return None
@@ -86,7 +86,7 @@ def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:
 
 
 def prefixes_of(calls: Sequence[Call]) -> tuple[Prefix, ...]:
-    """The prefix of each of these calls of a session."""
+    """Return the prefix of each of these calls of a session."""
     return tuple(_prefix(call, before) for call, before in with_before(calls))
 
 
@@ -160,7 +160,7 @@ def _reason(now: Seen, was: Seen, character: int, injector: str | None) -> str:
 
 
 def _first_difference(now: Message, was: Message) -> int:
-    """The first character at which the texts differ; 0 where something else does."""
+    """Return the first character at which the texts differ; 0 where something else does."""
     mine, theirs = now.text, was.text
     if now.role != was.role or mine == theirs:
         return 0
@@ -169,7 +169,7 @@ def _first_difference(now: Message, was: Message) -> int:
 
 
 def _injector_at(call: Call, at: int, message: Message, character: int) -> str | None:
-    """The injector whose block holds a character of a message."""
+    """Return the injector whose block holds a character of a message."""
     injectors = call.details.injectors
     here = [block for block in injectors.blocks if block.message == at] if injectors else []
     start = 0

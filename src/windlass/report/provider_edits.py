@@ -13,7 +13,7 @@ from windlass.wire.editing import ProviderEdits, cleared
 
 
 def call_sentences(call: Call) -> list[str]:
-    """What was done to one call, and what it says of that."""
+    """Return what was done to one call, and what it says of that."""
     edits = call.details.provider_edits or ProviderEdits()
     sentences: list[str] = []
     if note := call.details.cleared_note:
@@ -41,7 +41,7 @@ def call_sentences(call: Call) -> list[str]:
 
 
 def session_sentences(calls: Iterable[ProviderEdits]) -> list[str]:
-    """What was done to the calls of a session, summed up; nothing where nothing was."""
+    """Return what was done to the calls of a session, summed up; nothing where nothing was."""
     done = list(calls)
     sentences: list[str] = []
     dropped = [
@@ -113,7 +113,7 @@ def _place(one: Seen) -> str:
 
 
 def _cleared(edit: Mapping[str, Any]) -> str:
-    """What an applied edit cleared, in words."""
+    """Return what an applied edit cleared, in words."""
     what = str(edit.get("type"))
     if "cleared_tool_uses" in edit:
         what = many(_number(edit, "cleared_tool_uses"), "tool use")
@@ -123,7 +123,7 @@ def _cleared(edit: Mapping[str, Any]) -> str:
 
 
 def _compactions(calls: Iterable[ProviderEdits]) -> str:
-    """What compactions took, in words; empty where there was none."""
+    """Return what compactions took, in words; empty where there was none."""
     made = [
         one
         for each in calls

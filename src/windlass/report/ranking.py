@@ -51,7 +51,7 @@ class StoreReport:
 def store_report(
     store: Store, which: SessionFilter, price_as: str, *, limit: int = MESSAGES
 ) -> StoreReport:
-    """The `limit` dearest of the sessions that fit; see `session_cost` for `price_as`."""
+    """Return the `limit` dearest of the sessions that fit; see `session_cost` for `price_as`."""
     roots = store.sessions(which)
     listed = {info.session_id: info for info in roots}
     below = sessions_below(store, listed)
@@ -94,7 +94,7 @@ _KEPT: Final = 10_000
 
 
 def day_of(seconds: float) -> str:
-    """The day of a time, in UTC: `2026-01-21`."""
+    """Return the day of a time, in UTC: `2026-01-21`."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}"
 
 
@@ -106,7 +106,7 @@ def _dearest_calls(calls: list[_ChargedRow], limit: int) -> list[_ChargedRow]:
 
 
 def _numbered(store: Store, calls: Sequence[_ChargedRow]) -> Iterator[RankedCost]:
-    """The calls with their numbers in their sessions before their places."""
+    """Yield the calls with their numbers in their sessions before their places."""
     traces: dict[str, dict[str, int]] = {}
     for charge, row in calls:
         name = row["session_id"]
@@ -123,7 +123,7 @@ def _numbered(store: Store, calls: Sequence[_ChargedRow]) -> Iterator[RankedCost
 def _summed(
     sessions: Sequence[RankedCost], key: Callable[[RankedCost], str]
 ) -> Sequence[RankedCost]:
-    """The sessions added up by a key, the dearest first."""
+    """Return the sessions added up by a key, the dearest first."""
     keyed = ((key(each), each) for each in sessions)
     sums = sums_by(keyed, lambda name: RankedCost(name, sessions=0))
     for each in sessions:
@@ -134,7 +134,7 @@ def _summed(
 def _messages(
     store: Store, sessions: Sequence[RankedCost], price_as: str, limit: int
 ) -> tuple[tuple[MessageCost, ...], int]:
-    """The dearest messages, and in how many of the sessions they were looked for.
+    """Return the dearest messages, and in how many of the sessions they were looked for.
 
     No message costs more than its session, so that what is left need not be looked at.
     """

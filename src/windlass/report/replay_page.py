@@ -24,7 +24,7 @@ DEAREST: Final = 12
 
 
 def replay_page(replayed: Replay) -> Iterator[str]:
-    """The pieces of the page."""
+    """Return the pieces of the page."""
     one, lines = only_one(replayed), list(describe_replay(replayed))
     if one is not None:
         lines[0] = lines[0].removeprefix(f"{one.title}: ")  # the heading says it
@@ -49,7 +49,7 @@ def _prices(outlays: tuple[PolicyCost, ...]) -> list[str]:
 
 
 def _group(totals: tuple[PolicyCost, ...], prices: str) -> dict[str, Any]:
-    """What each policy costs at some prices, as rows of bars."""
+    """Return what each policy costs at some prices, as rows of bars."""
     outlays = [cost for cost in totals if cost.prices == prices]
     return {
         "prices": "those of the recording's own model" if prices == OWN else prices,
@@ -67,7 +67,7 @@ def _middle(cost: PolicyCost) -> float:
 
 
 def _calls(one: RecordingReplay, prices: str) -> dict[str, Any]:
-    """What each call costs at some prices, and the dearest ones."""
+    """Return what each call costs at some prices, and the dearest ones."""
     outlays = [cost for cost in one.outlays if cost.prices == prices]
     first = outlays[0]
     order = sorted(range(len(first.calls)), key=lambda at: -first.calls[at].cost)[:DEAREST]
@@ -92,7 +92,7 @@ def _calls(one: RecordingReplay, prices: str) -> dict[str, Any]:
 
 
 def _recordings(replayed: Replay) -> list[dict[str, Any]]:
-    """The recordings, those first that cost the most."""
+    """Return the recordings, those first that cost the most."""
     listed = sorted(replayed.recordings, key=_dearness, reverse=True)
     return [
         {

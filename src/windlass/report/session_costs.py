@@ -84,7 +84,7 @@ class SessionReport:
 
 
 def session_report(store: Store, session_id: str, price_as: str) -> SessionReport:
-    """What a session cost; models that cost nothing at the prices of `price_as`.
+    """Return what a session cost; models that cost nothing at the prices of `price_as`.
 
     Raises UsageError for an unknown session.
     """
@@ -92,7 +92,7 @@ def session_report(store: Store, session_id: str, price_as: str) -> SessionRepor
 
 
 def report_of(tree: AccountTree) -> SessionReport:
-    """The same of accounts that were read."""
+    """Return the same of accounts that were read."""
     accounts = list(tree.walk())
     costs = cost_of(tree)
     calls = tuple(tree.calls())

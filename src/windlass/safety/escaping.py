@@ -22,7 +22,7 @@ _ACTING: Final = re.compile(
 
 
 def escaped(text: str) -> str:
-    r"""The text with what a terminal acts on written out: `\x1b`, `\u202e`."""
+    r"""Return the text with what a terminal acts on written out: `\x1b`, `\u202e`."""
     return _ACTING.sub(_python, text)
 
 

@@ -55,7 +55,7 @@ _LOCK: Final = threading.Lock()
 
 
 async def run_in_thread(chars: int, work: Callable[[], T]) -> T:
-    """The result of `work`, which runs in a thread if its text has many `chars` (`LONG`).
+    """Return the result of `work`, which runs in a thread if its text has many `chars` (`LONG`).
 
     It must not touch what others use meanwhile. Whoever cancels waits until it has ended.
     """

@@ -49,13 +49,13 @@ def is_open(folder: Path, real: Path, *, hidden: bool = False) -> bool:
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a regular file, `most` of them at most. Raises UnreadableError."""
+    """Return the bytes of a regular file, `most` of them at most. Raises UnreadableError."""
     with open_file(path) as file:
         return _read(file, most)
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
-    """The text of a regular file of at most `most` bytes. Raises UnreadableError."""
+    """Return the text of a regular file of at most `most` bytes. Raises UnreadableError."""
     return _text(read_bytes(path, most))
 
 
@@ -73,22 +73,22 @@ class Folders:
     """Whether names that begin with a dot are open, too."""
 
     def with_first(self, folder: Path) -> Folders:
-        """These and another one, which names are relative to."""
+        """Return these and another one, which names are relative to."""
         return replace(self, paths=(folder, *self.paths))
 
     def at(self, name: str | Path) -> Path:
-        """The path that a name stands for."""
+        """Return the path that a name stands for."""
         return self.paths[0] / name
 
     def find(self, name: str | Path) -> Path:
-        """The real path that a name stands for, whether or not anything is there.
+        """Return the real path that a name stands for, whether or not anything is there.
 
         Raises UnreadableError for one that lies outside, or is open to nobody.
         """
         return self._find(name)[0]
 
     def holds(self, name: str | Path) -> bool:
-        """Whether a name stands for a path that `find` gives."""
+        """Return whether a name stands for a path that `find` gives."""
         try:
             self.find(name)
         except UnreadableError:
@@ -96,20 +96,20 @@ class Folders:
         return True
 
     def open(self, name: str | Path) -> BinaryIO:
-        """The file that a name stands for, to read from. Raises UnreadableError."""
+        """Return the file that a name stands for, to read from. Raises UnreadableError."""
         return open_file(*self._find(name))
 
     def read_bytes(self, name: str | Path, most: int = MOST_BYTES) -> bytes:
-        """The bytes of a file, `most` of them at most. Raises UnreadableError."""
+        """Return the bytes of a file, `most` of them at most. Raises UnreadableError."""
         with self.open(name) as file:
             return _read(file, most)
 
     def read_text(self, name: str | Path, most: int = MOST_BYTES) -> str:
-        """The text of a file of at most `most` bytes. Raises UnreadableError."""
+        """Return the text of a file of at most `most` bytes. Raises UnreadableError."""
         return _text(self.read_bytes(name, most))
 
     def _find(self, name: str | Path) -> tuple[Path, Path]:
-        """The real path of a file, and that of the folder it lies in."""
+        """Return the real path of a file, and that of the folder it lies in."""
         try:
             real = Path(os.path.realpath(self.at(name)))
             around = [each for each in map(_real, self.paths) if real.is_relative_to(each)]
@@ -127,7 +127,7 @@ class Folders:
 
 
 def in_root(root: Path, *, hidden: bool = False) -> Folders:
-    """The folder in which tools work, `hidden` as in `Folders`."""
+    """Return the folder in which tools work, `hidden` as in `Folders`."""
     return Folders((root,), f"leads out of the folder {str(root)!r} (--root)", hidden)
 
 
@@ -140,7 +140,7 @@ def _real(folder: Path) -> Path:
 
 
 def open_file(path: Path, within: Path | None = None) -> BinaryIO:
-    """A regular file to read from.
+    """Return a regular file to read from.
 
     Where `within` is given, both are real paths, and no link is followed between them. Raises
     UnreadableError.

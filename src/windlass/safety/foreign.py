@@ -48,7 +48,7 @@ class DeepValueError(ValueError):
 
 
 def is_too_deep(value: Any) -> bool:
-    """Whether values are nested more than `DEPTH` levels deep."""
+    """Return whether values are nested more than `DEPTH` levels deep."""
     level = [value] if _holds_values(value) else []
     for _ in range(DEPTH + 1):
         held = (each.values() if isinstance(each, Mapping) else each for each in level)
@@ -67,7 +67,7 @@ def _holds_values(value: Any) -> bool:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
     Raises ValueError in one clause for what is no JSON and for numbers that no float holds (1e400,
     NaN, a thousand digits), DeepValueError for values that are nested too deep.
@@ -133,7 +133,7 @@ def _parsed(text: str | bytes, otherwise: Any) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The values of a TOML text.
+    """Return the values of a TOML text.
 
     Raises ValueError in one clause for what is no TOML, DeepValueError for keys that are nested too
     deep.
@@ -162,7 +162,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def toml_statements(text: str) -> list[tuple[int, str]]:
-    """The statements of a TOML text that are not blank, each with its first line, from 1.
+    """Return the statements of a TOML text that are not blank, each with its first line, from 1.
 
     Raises DeepValueError for keys that are nested too deep.
     """

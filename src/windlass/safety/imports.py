@@ -66,7 +66,7 @@ def _settings(logger: logging.Logger) -> dict[str, Any]:
 
 
 def _plain(name: str) -> dict[str, Any]:
-    """What a new logger has."""
+    """Return what a new logger has."""
     # Under a handler that does nothing, Python's last resort, which prints warnings, is not used.
     handlers = [] if "." in name else [logging.NullHandler()]
     return {

@@ -72,7 +72,7 @@ class Cancellation:
 def interruptible(
     work: Callable[[], _Answer], interrupt: Callable[[], None], abandon: Callable[[], None]
 ) -> _Answer:
-    """What `work` returns, so that a signal (Ctrl-C) ends it.
+    """Return what `work` returns, so that a signal (Ctrl-C) ends it.
 
     In the main thread it is done by another one, because C code lets no signal through: what a
     signal's handler raises is raised here, and the work interrupted. `abandon` is called where it

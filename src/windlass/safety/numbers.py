@@ -9,5 +9,5 @@ _DIGITS: Final = 18
 
 
 def whole_number(text: str) -> int | None:
-    """The whole number that a text is, of at most 18 digits (None: it is none)."""
+    """Return the whole number that a text is, of at most 18 digits (None: it is none)."""
     return int(text) if text.isdecimal() and len(text) <= _DIGITS else None

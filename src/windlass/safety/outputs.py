@@ -88,7 +88,7 @@ def _errors(path: Path) -> Iterator[None]:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether it is a pipe or a terminal, which holds nothing that could be lost."""
+    """Return whether it is a pipe or a terminal, which holds nothing that could be lost."""
     with suppress(OSError):
         mode = path.stat().st_mode
         return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
@@ -96,7 +96,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether Windlass wrote what is there, or nothing is in it."""
+    """Return whether Windlass wrote what is there, or nothing is in it."""
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
@@ -105,7 +105,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _is_among(path: Path, given: Path, *, is_ours: bool) -> bool:
-    """Whether a file is the given one, by any name, or one of the given folder."""
+    """Return whether a file is the given one, by any name, or one of the given folder."""
     if not os.path.isdir(given):  # noqa: PTH112 - which never raises: it may be no path at all
         return _is_same(path, given)
     return not is_ours and any(_is_same(path, each) for each in _files_under(given))

@@ -40,7 +40,7 @@ _AT_ONCE: Final = 1 << 16
 
 
 def linked_part(path: Path, within: Path) -> Path | None:
-    """The first link on the way from the folder `within` to `path`, which counts too.
+    """Return the first link on the way from the folder `within` to `path`, which counts too.
 
     Raises StoreError where `path` does not lie in `within`.
     """
@@ -165,12 +165,12 @@ def make_private(*paths: Path) -> None:
 
 
 def open_new(path: Path, mode: int = PRIVATE_FILE) -> int:
-    """A handle to a new file. Raises FileExistsError, also for a link that leads nowhere."""
+    """Return a handle to a new file. Raises FileExistsError, also for a link that leads nowhere."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, mode)
 
 
 def open_own(path: Path, mode: int = PRIVATE_FILE, *, flags: int = 0) -> int:
-    """A handle to read and write a file with, which is made where it is missing.
+    """Return a handle to read and write a file with, which is made where it is missing.
 
     `flags` are others of `os.open`. Raises OSError, and StoreError for a link and for what is no
     ordinary file.
@@ -186,7 +186,7 @@ def open_own(path: Path, mode: int = PRIVATE_FILE, *, flags: int = 0) -> int:
 
 
 def temporary_beside(path: Path) -> Path:
-    """A name for an unfinished file that is to be put in the place of `path`."""
+    """Return a name for an unfinished file that is to be put in the place of `path`."""
     return path.with_name(f".{os.urandom(8).hex()}{TEMPORARY}")
 
 

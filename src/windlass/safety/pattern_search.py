@@ -28,7 +28,7 @@ json.dump(None if found is None else [found[0], *found.groups()], sys.stdout)
 
 
 def search(pattern: str, text: str, flags: int = 0) -> tuple[str | None, ...] | None:
-    """What the pattern and each of its groups match first in a text; None: nothing.
+    """Return what the pattern and each of its groups match first in a text; None: nothing.
 
     Blocks the thread. Raises BadPattern for what is no pattern, TimeoutError with a sentence
     where the search was stopped.

@@ -61,7 +61,7 @@ class PatternMatch(Protocol):
     def __getitem__(self, group: int, /) -> str | None: ...
 
     def groups(self) -> tuple[str | None, ...]:
-        """What each group matches; None: nothing."""
+        """Return what each group matches; None: nothing."""
         ...
 
 
@@ -91,7 +91,7 @@ class Pattern:
         self.groups = groups
 
     def search(self, text: str) -> PatternMatch | None:
-        """The first match in a text, or None."""
+        """Return the first match in a text, or None."""
         try:
             match = self._engine.search(text)
         except UnicodeEncodeError:  # halves of characters, which no encoding has
@@ -99,7 +99,7 @@ class Pattern:
         return cast("PatternMatch | None", match)
 
     def lines(self, text: str) -> Iterator[MatchingLine]:
-        """The lines of a text that match; for patterns compiled with `in_lines`."""
+        """Yield the lines of a text that match; for patterns compiled with `in_lines`."""
         data = text.encode("utf-8", "surrogatepass")
         at, number = 0, 1
         while at <= len(data) and (match := self._engine.search(data, at)) is not None:
@@ -123,7 +123,7 @@ def _reason(error: Exception) -> str:
 
 @lru_cache(maxsize=512)
 def compile_pattern(pattern: str, flags: int = 0, *, in_lines: bool = False) -> Pattern:
-    """A pattern as Python's `re` reads it with these flags.
+    """Return a pattern as Python's `re` reads it with these flags.
 
     `in_lines`: each line of a text is searched as a text of its own. Raises BadPattern for what is
     not a pattern, and Unsupported for what RE2 lacks.
@@ -139,7 +139,7 @@ def compile_pattern(pattern: str, flags: int = 0, *, in_lines: bool = False) -> 
 
 
 def count_groups(pattern: str, flags: int = 0) -> int:
-    """The number of groups in a pattern, whether RE2 takes it or not. Raises BadPattern."""
+    """Return the number of groups in a pattern, whether RE2 takes it or not. Raises BadPattern."""
     try:
         return compile_pattern(pattern, flags).groups
     except Unsupported:
@@ -221,7 +221,7 @@ class _Translation:
 
 
 def _line_place(place: str) -> str:
-    """What stands for the places of a text where each line is one."""
+    """Return what stands for the places of a text where each line is one."""
     boundary = {"AT_BOUNDARY": r"\b", "AT_NON_BOUNDARY": r"\B"}.get(place)
     return boundary or ("(?m:^)" if "BEGINNING" in place else "(?m:$)")
 
@@ -255,7 +255,7 @@ _Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
 def _class(items: Iterable[tuple[Any, Any]], flags: int) -> str:
-    """A class of characters; where RE2 has no words for it, its ranges are written out."""
+    """Return a class of characters; where RE2 has no words for it, its ranges are written out."""
     parts = [(str(kind), value) for kind, value in items]
     negated = parts[0][0] == "NEGATE"
     parts = parts[1:] if negated else parts
@@ -301,7 +301,7 @@ def _written(ranges: _Ranges) -> str:
 
 @cache
 def _ranges(category: str, *, ascii_only: bool) -> _Ranges:
-    """The characters of a category as Python's `re` has it."""
+    """Return the characters of a category as Python's `re` has it."""
     last = 0x7F if ascii_only else _LAST_SPACE if category == "SPACE" else _TOP
     text = "".join(map(chr, range(last + 1)))
     runs = re.finditer(_ESCAPES[category], text, re.ASCII if ascii_only else 0)

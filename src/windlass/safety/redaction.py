@@ -64,12 +64,12 @@ _IN_COMMANDS: Final = (
 
 
 def redacted(text: str) -> str:
-    """A text without the credentials that can be told from its own look."""
+    """Return a text without the credentials that can be told from its own look."""
     return _without(text, _spans(text, _ANYWHERE))
 
 
 def redacted_text(text: str) -> str:
-    """A text without credentials, also those that it gives to a name such as `API_KEY`."""
+    """Return a text without credentials, also those that it gives to a name such as `API_KEY`."""
     return _without(text, _spans(text, _IN_TEXTS))
 
 
@@ -91,18 +91,18 @@ def redacted_json(value: Any) -> Any:
 
 
 def redacted_url(url: str) -> str:
-    """An address without name, password, query and keys in its path."""
+    """Return an address without name, password, query and keys in its path."""
     return _without(url, _spans(url, _IN_COMMANDS))
 
 
 def redacted_command(command: Sequence[str]) -> tuple[str, ...]:
-    """A command's program and arguments without keys, tokens and passwords."""
+    """Return a command's program and arguments without keys, tokens and passwords."""
     pairs = zip(command, _secret_spans(command), strict=True)
     return tuple(_without(text, spans) for text, spans in pairs)
 
 
 def credentials(command: Sequence[str] = (), url: str = "") -> tuple[str, ...]:
-    """What `redacted_command` and `redacted_url` take out, also as a server may quote it."""
+    """Return what `redacted_command` and `redacted_url` take out, also as a server may quote it."""
     secrets = [
         text[start:end]
         for text, spans in zip(command, _secret_spans(command), strict=True)
@@ -150,7 +150,7 @@ def _spans(text: str, patterns: Iterable[re.Pattern[str]]) -> list[tuple[int, in
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The spans without overlap, in order."""
+    """Yield the spans without overlap, in order."""
     last: tuple[int, int] | None = None
     for start, end in spans:
         if last is not None and start <= last[1]:

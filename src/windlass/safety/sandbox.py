@@ -67,7 +67,7 @@ _WRITING_NAMES: Final = (
 
 
 def _counted_filter(run: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
-    """A filter that makes nothing much longer, with what it makes counted."""
+    """Return a filter that makes nothing much longer, with what it makes counted."""
 
     def filtered(*args: Any, **named: Any) -> Any:
         count_steps()
@@ -150,7 +150,7 @@ def _join(
 
 
 def _striptags(value: Any) -> str:
-    """The text without comments and tags, and with single blanks."""
+    """Return the text without comments and tags, and with single blanks."""
     check_containers(value)
     text = _without(_without(str(value), "<!--", "-->"), "<", ">")
     return " ".join(text.split())
@@ -187,7 +187,7 @@ def _wordwrap(  # noqa: PLR0917  # Jinja's arguments
 
 
 def _safe_filters(known: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Those of Jinja's filters that a template may use, each with what it makes counted."""
+    """Return those of Jinja's filters that a template may use, each with what it makes counted."""
     listing = {name: known[name] for name in _LISTING_NAMES.split()} | {"sum": _sum}
     return {
         **{name: _counted_filter(run, writes=False) for name, run in listing.items()},
@@ -287,7 +287,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         return super()._generate(_Counted().visit(source), *args, **options)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """A key where a mapping has it: `input.items` means the key, not the method."""
+        """Return a key where a mapping has it: `input.items` means the key, not the method."""
         if isinstance(obj, Mapping) and attribute in obj:
             return obj[attribute]
         return super().getattr(obj, attribute)
@@ -336,7 +336,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def call_binop(
         self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
     ) -> Any:
-        """An operator whose result may be long, when that is known to be short enough."""
+        """Return an operator whose result may be long, when that is known to be short enough."""
         if isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() + right.bit_length()
             if operator == "**":

@@ -17,7 +17,7 @@ _VALUES: Final = frozenset({"const", "default", "enum", "examples"})
 
 
 def validator_for(schema: Mapping[str, Any]) -> Any:
-    """A validator of jsonschema, of the draft that the schema names (2020-12 where none is).
+    """Return a validator of jsonschema, of the draft that the schema names (2020-12 where none is).
 
     `iter_errors` raises BadPattern and TimeoutError, each with a sentence, where a pattern cannot
     be searched for. Raises SchemaError for what is not a schema.
@@ -71,7 +71,7 @@ def _check_named_by_pattern(
 
 
 def patterns_in(schema: Any) -> Iterator[str]:
-    """The regular expressions of a schema."""
+    """Yield the regular expressions of a schema."""
     for part in _parts(schema):
         if isinstance(part.get("pattern"), str):
             yield part["pattern"]

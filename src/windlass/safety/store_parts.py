@@ -23,7 +23,7 @@ _BLOB: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def in_a_store(root: Path, real: Path) -> bool:
-    """Whether what lies at a real path is a store, a part of one, or a copy of its database.
+    """Return whether what lies at a real path is a store, a part of one, or a copy of its database.
 
     Folders above `root` do not count: what is asked is which parts of `root` are closed. Where
     `root` itself is a store, only what belongs to that store is.
@@ -40,7 +40,7 @@ def in_a_store(root: Path, real: Path) -> bool:
 
 
 def part_of_store(real: Path) -> bool:
-    """Whether what lies, or would lie, at a real path is kept by a store, wherever that is.
+    """Return whether what lies, or would lie, at a real path is kept by a store, wherever that is.
 
     What others put beside a store's own files is not, unless they lie in `.windlass`.
     """
@@ -51,12 +51,12 @@ def part_of_store(real: Path) -> bool:
 
 
 def _is_own(folder: Path, name: str) -> bool:
-    """Whether a store in `folder` keeps what is there under this name."""
+    """Return whether a store in `folder` keeps what is there under this name."""
     return (name in _PARTS or name.startswith(_DATABASE)) and _holds_record(folder)
 
 
 def _is_database(file: Path) -> bool:
-    """Whether a file is the database of a history, whatever it is called."""
+    """Return whether a file is the database of a history, whatever it is called."""
     try:
         if not file.is_file():
             return False
@@ -68,7 +68,7 @@ def _is_database(file: Path) -> bool:
 
 
 def _holds_record(folder: Path) -> bool:
-    """Whether a folder holds a history's database, or its blobs."""
+    """Return whether a folder holds a history's database, or its blobs."""
     # The 256 folders of blobs are made at once, before the first.
     blobs = (folder / "blobs", folder)
     laid_out = ((each / "00").is_dir() and (each / "ff").is_dir() for each in blobs)

@@ -117,7 +117,7 @@ def joined(between: str, items: Iterable[Any]) -> str:
 
 
 def replaced_length(text: str, old: str, new: str) -> int:
-    """The length of `text.replace(old, new)`, at most."""
+    """Return the length of `text.replace(old, new)`, at most."""
     return len(text) + text.count(old) * max(len(new) - len(old), 0)
 
 
@@ -140,7 +140,7 @@ class Formatter(SandboxedFormatter):
     """`str.format` with the width of fields and the length of all of them bounded."""
 
     def format_field(self, value: Any, format_spec: str) -> Any:
-        """The text of one field, no wider than a text may be."""
+        """Return the text of one field, no wider than a text may be."""
         check_width(format_spec)
         check_containers(value)
         written = super().format_field(value, format_spec)
@@ -148,12 +148,12 @@ class Formatter(SandboxedFormatter):
         return written
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
-        """What `!r` and `!s` make of a value that may be written out."""
+        """Return what `!r` and `!s` make of a value that may be written out."""
         check_containers(value)
         return super().convert_field(value, conversion)
 
     def vformat(self, format_string: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        """The text with all its fields, once it is known to be short enough."""
+        """Return the text with all its fields, once it is known to be short enough."""
         fields = sum(1 for piece in string.Formatter().parse(format_string) if piece[1] is not None)
         most = max((written_length(value) for value in (*args, *kwargs.values())), default=0)
         check_length(len(format_string) + fields * most)

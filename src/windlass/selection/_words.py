@@ -136,7 +136,7 @@ def _stemmer() -> Any:
 
 @lru_cache(maxsize=1 << 17)
 def _terms_of(word: str) -> tuple[str, ...]:
-    """What a run of word characters is found by: its stem, and the stems of its pieces."""
+    """Return what a run of word characters is found by: its stem, and the stems of its pieces."""
     if len(word) > _LONGEST:
         return ()
     folded = word.casefold()
@@ -153,7 +153,7 @@ def _terms_of(word: str) -> tuple[str, ...]:
 
 
 def term_counts(text: str) -> dict[str, int]:
-    """What a text is found by, and how often it says that: stems, and the stems of pieces.
+    """Return what a text is found by, and how often it says that: stems, and the stems of pieces.
 
     Stop words are left out. Names with joints (`src/mixer.c`, `v0.4.1`) count whole besides,
     once each.
@@ -197,12 +197,12 @@ def _jointed(text: str) -> list[str]:
 
 
 def kind_of(task: str) -> Kind:
-    """What a task asks, by the last of its sentences that asks."""
+    """Return what a task asks, by the last of its sentences that asks."""
     return question_in(task)[0]
 
 
 def question_in(task: str) -> tuple[Kind, str]:
-    """What a task asks, and the last of its sentences that asks (empty: none does).
+    """Return what a task asks, and the last of its sentences that asks (empty: none does).
 
     What leads up to a question and what says how to answer it (`Look through the notes.`,
     `Answer briefly.`) does not ask.
@@ -221,7 +221,7 @@ def question_in(task: str) -> tuple[Kind, str]:
 
 
 def _kind_in(sentence: str) -> Kind | None:
-    """What a sentence asks; None: nothing, or how to answer."""
+    """Return what a sentence asks; None: nothing, or how to answer."""
     words = _folded(sentence)
     question = sentence.rstrip().endswith("?")
     for clause in _clauses(sentence) if question else (words,):
@@ -241,7 +241,7 @@ def _kind_in(sentence: str) -> Kind | None:
 
 
 def _clauses(sentence: str) -> Iterator[list[str]]:
-    """The words of a sentence, and of it the clause that asks, behind a comma or colon."""
+    """Yield the words of a sentence, and of it the clause that asks, behind a comma or colon."""
     yield _folded(sentence)
     mark = _CLAUSE.search(sentence, _end_of_address(sentence))
     if mark:
@@ -257,7 +257,7 @@ def _end_of_address(sentence: str) -> int:
 
 
 def _asking_part(words: list[str]) -> list[str]:
-    """A clause from the word on that makes it a question; empty: it is none."""
+    """Return a clause from the word on that makes it a question; empty: it is none."""
     words = _without_politeness(words)
     if words[1:] and words[0] in _PREPOSITIONS and words[1] in _QUESTIONS:
         words = words[1:]

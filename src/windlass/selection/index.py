@@ -73,14 +73,14 @@ class Query:
 
     @classmethod
     def of(cls, text: str) -> Query:
-        """The task that a text says."""
+        """Return the task that a text says."""
         kind, sentence = question_in(text)
         terms = task_terms(text, kind)
         asking = task_terms(sentence, kind) if kind is not Kind.REMARK else {}
         return cls(text, terms, kind, frozenset(terms.keys() - asking) if asking else frozenset())
 
     def weight(self, term: str) -> float:
-        """How much a term counts."""
+        """Return how much a term counts."""
         return _ASIDE if term in self.aside else 1.0
 
 
@@ -162,7 +162,7 @@ class Index:
         self._tokens.append(tokens)
 
     def card(self, place: int) -> Card:
-        """The card of a message; made by rule where none came with it."""
+        """Return the card of a message; made by rule where none came with it."""
         card = self._cards.get(place)
         if card is None:
             item = self.items[place]
@@ -201,11 +201,11 @@ class Index:
         return np.array(self._answers, dtype=np.bool_)
 
     def together(self, place: int) -> range:
-        """The places of all that is chosen together with the message at `place`."""
+        """Return the places of all that is chosen together with the message at `place`."""
         return self.units[self.units.holding(place)].places
 
     def tokens_at(self, place: int) -> int:
-        """Tokens of one message."""
+        """Return tokens of one message."""
         return int(self._tokens[place])
 
     def by_keywords(self, task: Query) -> Scores:
@@ -235,7 +235,7 @@ class Index:
         return best
 
     def _score_of_middle(self, middle: str, task: Query, least: float) -> float:
-        """What a text scores whose words are looked for one by one: each counts once."""
+        """Return what a text scores whose words are looked for one by one: each counts once."""
         score = 0.0
         for term in _said_in(middle, task):
             rarity = self._rarity(len(self._postings[term].rows) if term in self._postings else 0)
@@ -264,7 +264,7 @@ class Index:
         return Mentions(words, lengths)
 
     def by_vectors(self, task: Query, embedder: Embedder) -> Scores:
-        """The cosine of each message's best chunk with the task, by one model's vectors.
+        """Return the cosine of each message's best chunk with the task, by one model's vectors.
 
         Rows that this model has not seen are embedded now and kept; those of other models
         are never compared with it.
@@ -277,7 +277,7 @@ class Index:
         return self._best_chunk(np.vecdot(rows, asked))
 
     def matched(self, task: Query, place: int, most: int = 3) -> list[str]:
-        """The task's words that a message says, the rarest first."""
+        """Return the task's words that a message says, the rarest first."""
         first = self._firsts[place]
         last = self._firsts[place + 1] if place + 1 < len(self) else len(self._lengths)
         found: list[tuple[float, str]] = []
@@ -329,7 +329,7 @@ class Index:
 
 
 def embeddable(message: Message) -> list[str]:
-    """What of a message an embedding model sees: its chunks, each with who speaks."""
+    """Return what of a message an embedding model sees: its chunks, each with who speaks."""
     head, pieces, _ = _indexed_pieces(message)
     return [_with_speaker(head, piece) for piece in pieces]
 
@@ -352,7 +352,7 @@ def _is_data(text: str) -> bool:
 
 
 def _said_in(middle: str, task: Query) -> list[str]:
-    """The terms of a task whose words stand in a text that is not indexed."""
+    """Return the terms of a task whose words stand in a text that is not indexed."""
     return [
         term
         for term, word in task.terms.items()
@@ -375,7 +375,7 @@ def _speaker(message: Message) -> tuple[str, str]:
 
 @lru_cache(maxsize=4_096)
 def _fields(head: str, around: str) -> Mapping[str, float]:
-    """The terms of what stands around a text: who speaks, and role, phase and tool."""
+    """Return the terms of what stands around a text: who speaks, and role, phase and tool."""
     weighed: dict[str, float] = {}
     for text, weight in ((head, _SPEAKER), (around, 1.0)):
         for term, count in term_counts(text).items():

@@ -53,7 +53,7 @@ def card_of(
     tool: str | None = None,
     chars: int = SUMMARY_CHARS,
 ) -> Card:
-    """The card of an occurrence, by rule alone. `tool` is the tool whose result it is.
+    """Return the card of an occurrence, by rule alone. `tool` is the tool whose result it is.
 
     The summary has at most `chars` characters.
     """
@@ -76,7 +76,7 @@ def card_of(
 
 
 def wants_card(item: Item) -> bool:
-    """Whether a card of it is worth keeping.
+    """Return whether a card of it is worth keeping.
 
     Not of system prompts, of records of choosing, of originals brought back, nor of a few
     words that hold no identifier: these are found by what stands around them.
@@ -89,14 +89,14 @@ def wants_card(item: Item) -> bool:
 
 
 def searched_text(message: Message) -> str:
-    """What of a message is searched: its text, its calls, the names of its pictures."""
+    """Return what of a message is searched: its text, its calls, the names of its pictures."""
     calls = (f"{call.name} {call.arguments}" for call in message.tool_calls)
     pictures = (picture.describe() for picture in message.pictures)
     return "\n".join(part for part in (message.text, *calls, *pictures) if part)
 
 
 def indexed_parts(text: str) -> tuple[str, str, str]:
-    """What of a text is indexed, its beginning and its end, and between them what is not.
+    """Return what of a text is indexed, its beginning and its end, and between them what is not.
 
     Of most texts all is beginning. The work on one message has a bound so; in the middle words are
     looked for as they are asked for.
@@ -107,7 +107,7 @@ def indexed_parts(text: str) -> tuple[str, str, str]:
 
 
 def chunks(text: str, tokens: int = CHUNK_TOKENS) -> Iterator[str]:
-    """A text in pieces of at most so many tokens (4 characters each).
+    """Yield a text in pieces of at most so many tokens (4 characters each).
 
     Cut at the end of a line or a word, where there is one in the second half of a piece.
     """
@@ -134,12 +134,12 @@ def wants_model(message: Message) -> bool:
 
 
 def summary_question(message: Message, options: CardOptions) -> str:
-    """What the model is asked about a message."""
+    """Return what the model is asked about a message."""
     return card_text(message.role, cut_text(told_text(message), options.input_chars))
 
 
 def summary_in(answer: str, options: CardOptions) -> str | None:
-    """The summary in a model's answer, in one line; None: it says nothing.
+    """Return the summary in a model's answer, in one line; None: it says nothing.
 
     What is too long is cut at the end of a sentence.
     """
@@ -148,7 +148,7 @@ def summary_in(answer: str, options: CardOptions) -> str | None:
 
 
 def mean_vector(rows: Vectors) -> array[float]:
-    """The vector that stands for a message: that of its only chunk, else the mean of all."""
+    """Return the vector that stands for a message: that of its only chunk, else the mean of all."""
     if len(rows) == 1:
         return array("f", rows[0].tobytes())
     mean = rows.mean(axis=0)
@@ -157,7 +157,7 @@ def mean_vector(rows: Vectors) -> array[float]:
 
 
 def with_shared_parts(card: Card, same: Card) -> Card:
-    """The card with what it shares with one of an equal body: words, summary and vector."""
+    """Return the card with what it shares with one of an equal body: words, summary and vector."""
     return replace(
         card,
         summary=same.summary,

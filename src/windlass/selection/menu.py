@@ -48,7 +48,7 @@ class Menu:
         return selector_text(request.task.text[:TASK_CHARS], lines, request.options.max_tokens)
 
     def pick(self, answer: Any) -> Picked:
-        """What is chosen by the model's answer, and by score where it holds no list."""
+        """Return what is chosen by the model's answer, and by score where it holds no list."""
         found = self.scored
         read = read_answer(answer, self.units)
         if isinstance(read, str):
@@ -66,7 +66,7 @@ class Menu:
 
 
 def menu_of(found: Scored, *, alone: bool) -> Menu | None:
-    """What a model may choose from; None: nothing is left to choose.
+    """Return what a model may choose from; None: nothing is left to choose.
 
     The best 100 by score where it is asked `alone`, else what fits twice the budget.
     """
@@ -89,7 +89,7 @@ class MenuAnswer:
 
 
 def read_answer(answer: Any, menu: Mapping[str, int]) -> MenuAnswer | str:
-    """A model's answer, checked against the menu (from a name to its unit).
+    """Return a model's answer, checked against the menu (from a name to its unit).
 
     Names may stand in brackets, and a full hash for a short one. Where the answer holds no
     list of names, a sentence that says so.
@@ -120,7 +120,7 @@ def read_answer(answer: Any, menu: Mapping[str, int]) -> MenuAnswer | str:
 
 
 def _combined(found: Scored, read: MenuAnswer) -> ChosenUnits:
-    """The picks first, of doubtful ones a part; then the rest by score."""
+    """Return the picks first, of doubtful ones a part; then the rest by score."""
     request = found.request
     options, units = request.options, request.index.units
     ranked = sorted(read.units, key=lambda at: -float(found.by_unit[at]))
@@ -158,7 +158,7 @@ def _filling(picks: Sequence[int], tokens: Sequence[int], room: int) -> list[int
 
 
 def _names(request: SelectionRequest, menu: Sequence[int]) -> dict[int, str]:
-    """A short name for each unit of a menu, no two alike: the head of its content hash."""
+    """Return a short name for each unit of a menu, no two alike: the head of its content hash."""
     met: dict[str, int] = {}
     names: dict[int, str] = {}
     for at in menu:

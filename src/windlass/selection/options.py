@@ -33,7 +33,7 @@ class Threshold:
     is_cosine: bool = False
 
     def cosine(self, floor: float) -> float:
-        """The least cosine, for a model whose unrelated texts have this mean cosine."""
+        """Return the least cosine, for a model whose unrelated texts have this mean cosine."""
         return self.value if self.is_cosine else floor + self.value * (1 - floor)
 
 
@@ -41,7 +41,7 @@ _COSINE: Final = re.compile(r"\s*cosine\s*>=\s*(-?(?:\d+(?:\.\d+)?|\.\d+))\s*")
 
 
 def read_threshold(value: Any) -> Threshold:
-    """What a user wrote as `similarity_threshold`: a share from 0 to 1, or `cosine>=0.7`.
+    """Return what a user wrote as `similarity_threshold`: a share from 0 to 1, or `cosine>=0.7`.
 
     Raises UsageError for anything else.
     """

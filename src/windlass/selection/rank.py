@@ -84,7 +84,7 @@ _GOING_ON: Final = 1.5
 
 
 def recency(count: int) -> Scores:
-    """How new each of `count` messages is: 1 for the last one, fading by position.
+    """Return how new each of `count` messages is: 1 for the last one, fading by position.
 
     Fast at first, for what was just said, and then slowly, for what is still being talked of.
     """
@@ -96,7 +96,7 @@ def recency(count: int) -> Scores:
 
 
 def normalised(scores: Scores) -> Scores:
-    """The scores with 1 for the highest; what is below 0 becomes 0."""
+    """Return the scores with 1 for the highest; what is below 0 becomes 0."""
     top = float(scores.max(initial=0.0))
     if top <= 0:
         return np.zeros_like(scores)
@@ -140,7 +140,7 @@ def relevance(
     mentions: Mentions | None = None,
     near: Scores | None = None,
 ) -> Relevance:
-    """What each message has of a task, from how much its own text has (`hits`, 0 to 1).
+    """Return what each message has of a task, from how much its own text has (`hits`, 0 to 1).
 
     `tokens` are those of each message; `answers` says which of them answers the one before it;
     by `mentions` passages count more that say more of the task's words, by `near` (0 to 1, how
@@ -171,7 +171,7 @@ def relevance(
 
 
 def likelihood(mentions: Mentions, spreading: Spreading) -> Scores:
-    """How much better than the whole session what is said around each message fits the task.
+    """Return how much better than the whole session what is said around each message fits the task.
 
     The likelihood of the task's words in the words around a message, with those of the session
     as a prior, to a power; 1 at the best place. Positional language models: Lv and Zhai, SIGIR
@@ -194,7 +194,7 @@ def likelihood(mentions: Mentions, spreading: Spreading) -> Scores:
 
 
 def closeness(near: Scores, tokens: Scores, spreading: Spreading, words: float) -> Scores:
-    """How near in meaning to the task what is said around each message is; 1 at the nearest.
+    """Return how near in meaning to the task what is said around each message is; 1 at the nearest.
 
     `words` is how many of the task's words are said at all: many say better what is meant.
     """
@@ -223,20 +223,20 @@ class Spreading:
         self._back = np.float32(shape.back)
 
     def of(self, scores: Scores) -> Scores:
-        """The scores, and those of neighbours, each fading with its distance."""
+        """Return the scores, and those of neighbours, each fading with its distance."""
         behind = _carried(scores[::-1], self._behind)[::-1]
         return scores + _carried(scores, self._ahead) + self._back * behind
 
 
 def _between(tokens: Scores) -> Scores:
-    """Tokens from the middle of the message before each to its own; 0 for the first."""
+    """Return tokens from the middle of the message before each to its own; 0 for the first."""
     steps = np.zeros_like(tokens)
     steps[1:] = (tokens[1:] + tokens[:-1]) / np.float32(2)
     return steps
 
 
 def _fadings(fading: Scores) -> list[Scores]:
-    """What is left of a score on 1, 2, 4, ... steps to each place, from that on one step.
+    """Return what is left of a score on 1, 2, 4, ... steps to each place, from that on one step.
 
     `fading[i]` is what is left on the step from i - 1 to i.
     """
@@ -313,7 +313,7 @@ class Units:
         return len(self.starts)
 
     def holding(self, place: int) -> int:
-        """The number of the unit that a message belongs to."""
+        """Return the number of the unit that a message belongs to."""
         return bisect_right(self.starts, place) - 1
 
     def __getitem__(self, at: int) -> Unit:

@@ -98,7 +98,7 @@ class Scored:
         return best
 
     def ranks(self, place: int) -> dict[str, int]:
-        """The rank of a message by each signal, from 1; equal ones share the better rank."""
+        """Return the rank of a message by each signal, from 1; equal ones share the better rank."""
         return {
             name: 1 + len(ordered) - int(np.searchsorted(ordered, scores[place], "right"))
             for (name, scores), ordered in zip(self._by_name.items(), self._ordered, strict=True)
@@ -113,17 +113,17 @@ class Scored:
         return [np.sort(scores) for scores in self._by_name.values()]
 
     def order(self) -> Iterator[int]:
-        """The units, best first."""
+        """Return the units, best first."""
         return rank.best_first(self.by_unit)
 
     def fill(self, budget: int, most: int | None = None, first: Sequence[int] = ()) -> ChosenUnits:
-        """What fits the budget, best first; `first` before all others."""
+        """Return what fits the budget, best first; `first` before all others."""
         index = self.request.index
         said = [text or None for text in index.units.said]
         return rank.fill_budget(self.order(), index.units, budget, most, first=first, alike=said)
 
     def pick(self) -> Picked:
-        """What fits the budget, best first."""
+        """Return what fits the budget, best first."""
         options = self.request.options
         choice = self.fill(options.max_tokens, options.max_messages)
         return Picked(self, choice, self.strategy, self.note)
@@ -207,7 +207,7 @@ _FADING: Final = 9.0
 
 
 def reasons(picked: Picked) -> list[str]:
-    """Why each message is among what was picked, in their order."""
+    """Return why each message is among what was picked, in their order."""
     units = picked.scored.request.index.units
     return [
         _reason(picked, at, units[at], place)

@@ -29,7 +29,7 @@ _SPACE: Final = re.compile(r"\s+")
 
 
 def summary_of(message: Message, tool: str | None = None, chars: int = SUMMARY_CHARS) -> str:
-    """What a message says, in one line of at most `chars` characters.
+    """Return what a message says, in one line of at most `chars` characters.
 
     `tool` is the name of the tool whose result it is, where that is known.
     """
@@ -45,7 +45,7 @@ def summary_of(message: Message, tool: str | None = None, chars: int = SUMMARY_C
 
 
 def told_text(message: Message) -> str:
-    """What a summary is made of: the text, and what its pictures are."""
+    """Return what a summary is made of: the text, and what its pictures are."""
     seen = [f"[picture: {picture.describe()}]" for picture in message.pictures]
     return "\n".join(part for part in (message.text, *seen) if part)
 

@@ -34,18 +34,18 @@ class Embedder(Protocol):
         """Numbers in a vector."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 for each text, `dimensions` wide."""
+        """Return one row of length 1 for each text, `dimensions` wide."""
 
 
 class RemoteEmbedder(Embedder, Protocol):
     """One that asks a server: whoever can wait does so without holding up anything else."""
 
     async def vectors(self, texts: Sequence[str]) -> Vectors:
-        """What `embed` answers. Raises ProviderError, LimitReached."""
+        """Return what `embed` answers. Raises ProviderError, LimitReached."""
 
 
 def is_remote(embedder: Embedder) -> TypeGuard[RemoteEmbedder]:
-    """Whether a server is asked for the vectors. Nothing is asked to find out."""
+    """Return whether a server is asked for the vectors. Nothing is asked to find out."""
     return hasattr(type(embedder), "vectors")
 
 
@@ -85,7 +85,7 @@ _MEASURED: Final[dict[str, float]] = {}
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """The vectors of texts, checked: as many and as wide as they should be, without gaps.
+    """Return the vectors of texts, checked: as many and as wide as they should be, without gaps.
 
     Raises UsageError where the model keeps no word of what it promised.
     """
@@ -93,7 +93,7 @@ def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
 
 def check_vectors(embedder: Embedder, texts: Sequence[str], vectors: Vectors) -> Vectors:
-    """What a model gave for these texts, checked as `embedded` says. Raises UsageError."""
+    """Return what a model gave for these texts, checked as `embedded` says. Raises UsageError."""
     rows = np.asarray(vectors, dtype=np.float32)
     wanted = (len(texts), embedder.dimensions)
     if rows.shape != wanted:

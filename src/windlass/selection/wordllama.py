@@ -40,7 +40,7 @@ class WordLlamaEmbedder:
         self._model = _model()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 for each text."""
+        """Return one row of length 1 for each text."""
         with np.errstate(invalid="ignore", divide="ignore"):
             rows: Vectors = self._model.embed([text or " " for text in texts], norm=True)
         rows[[not text.strip() for text in texts]] = 0  # no words, no direction
@@ -48,7 +48,7 @@ class WordLlamaEmbedder:
 
 
 def installed() -> bool:
-    """Whether the model's package is there. Nothing is imported to find out."""
+    """Return whether the model's package is there. Nothing is imported to find out."""
     return find_spec("wordllama") is not None
 
 

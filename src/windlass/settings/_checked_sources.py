@@ -45,7 +45,7 @@ Place: TypeAlias = Callable[[Keys], tuple[str, int | None]]
 
 
 def in_source(source: str) -> Place:
-    """The place of every value of a source without lines."""
+    """Return the place of every value of a source without lines."""
     return lambda _: (source, None)
 
 
@@ -97,7 +97,7 @@ def merged(far: Layer, near: Layer) -> dict[str, SettingValue]:
 
 
 def _sentence_about(error: ErrorDetails, keys: tuple[str, ...]) -> str:
-    """What is wrong with the value at `keys`, in one sentence that leaves out its place."""
+    """Return what is wrong with the value at `keys`, in one sentence that leaves out its place."""
     kind, expected, private = error["type"], error["msg"], error["type"] == PRIVATE
     if keys[-1] == "[key]":  # what is wrong is the key itself
         keys = keys[:-1]
@@ -127,7 +127,7 @@ def _short(text: str) -> str:
 
 
 def _siblings(keys: tuple[str, ...]) -> list[str]:
-    """The names that may stand where `keys` stands."""
+    """Return the names that may stand where `keys` stands."""
     table: type[Model] = SettingFields
     if len(keys) > 1:
         table = next(tables_in(SettingFields.model_fields[keys[0]].annotation))

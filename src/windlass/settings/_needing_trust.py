@@ -11,7 +11,7 @@ from windlass.settings.fields import KEYS, PriceSettings, ProviderSettings, Stor
 
 
 def part_needing_trust(name: str, value: Any, folder: Path, users: Layer) -> Any:
-    """The part of a setting that needs trust, or None.
+    """Return the part of a setting that needs trust, or None.
 
     That is whatever directs an import, a command, a key or what is sent, leads out of the folder,
     or lifts a limit of the user's own file (`users`).
@@ -49,7 +49,7 @@ def _destination(provider: ProviderSettings) -> tuple[str | None, ...]:
 
 
 def _may_be_too_low(model: str, price: PriceSettings, own: PriceSettings | None) -> bool:
-    """Whether a limit of money would let more pass at this price than at the user's own.
+    """Return whether a limit of money would let more pass at this price than at the user's own.
 
     Where the user gives none (`own` is None), the listed price counts.
     """

@@ -24,7 +24,7 @@ from windlass.settings.fields import ADDRESSES, SettingFields
 
 
 def read_file(path: Path) -> dict[str, SettingValue]:
-    """The settings of a file; none where there is no such file. Raises UsageError."""
+    """Return the settings of a file; none where there is no such file. Raises UsageError."""
     try:
         text = read_text(path, TOML_BYTES)
         values = parse_toml(text)
@@ -46,7 +46,7 @@ def read_file(path: Path) -> dict[str, SettingValue]:
 
 
 def _lines_of_keys(text: str) -> dict[Keys, int]:
-    """The line of each key and table of a valid TOML text.
+    """Return the line of each key and table of a valid TOML text.
 
     Each statement is parsed on its own, so that dotted and quoted keys and inline tables are
     read as TOML reads them. Of an array of tables, the first table counts.
@@ -75,7 +75,7 @@ def _keys_in(value: Any) -> Iterator[Keys]:
 
 
 def read_variables(environ: Mapping[str, str], folder: Path) -> dict[str, SettingValue]:
-    """What `WINDLASS_NAME` sets, and for tables such as `cards` `WINDLASS_CARDS_KEY`.
+    """Return what `WINDLASS_NAME` sets, and for tables such as `cards` `WINDLASS_CARDS_KEY`.
 
     An empty variable is not set. Raises FileError.
     """
@@ -94,7 +94,7 @@ def read_variables(environ: Mapping[str, str], folder: Path) -> dict[str, Settin
 def with_vendor_addresses(
     layer: Layer, environ: Mapping[str, str], folder: Path
 ) -> dict[str, SettingValue]:
-    """The layer, with the addresses of the vendors' own clients where it names none.
+    """Return the layer, with the addresses of the vendors' own clients where it names none.
 
     Whoever sets such a variable wants requests to go there. Raises FileError.
     """

@@ -76,7 +76,7 @@ _SHOWN: Final = 60
 
 
 def read_path(value: Any, folder: Path) -> Path:
-    """A path relative to `folder`; `~` is the home. Raises ValueError."""
+    """Return a path relative to `folder`; `~` is the home. Raises ValueError."""
     is_text = isinstance(value, str) and value.strip() and "\0" not in value
     if isinstance(value, Path) or (is_text and len(value) <= _LONGEST_PATH):
         with suppress(RuntimeError):  # there is no such user
@@ -113,7 +113,7 @@ def read_store(value: Any, folder: Path) -> Path | StoreAddress:
 
 
 def _in_folder(read: Callable[[Any, Path], Any]) -> PlainValidator:
-    """The validator that reads a value relative to the folder where it was written."""
+    """Return the validator that reads a value relative to the folder where it was written."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
         return read(value, info.context or Path())
@@ -339,7 +339,7 @@ SERVER_VALUES: Final[Mapping[str, str]] = {
 
 
 def tables_in(annotation: Any) -> Iterator[type[Model]]:
-    """The tables that the type of a setting is made of."""
+    """Yield the tables that the type of a setting is made of."""
     if isinstance(annotation, type) and issubclass(annotation, Model):
         yield annotation
     for argument in get_args(annotation):

@@ -76,7 +76,7 @@ class Modules:
         self._files = tuple(dict.fromkeys([*self._files, *(file.resolve() for file in files)]))
 
     def load(self, dotted: str) -> ModuleType:
-        """The module `package.module`, loaded once.
+        """Return the module `package.module`, loaded once.
 
         Raises UntrustedError where it may not be loaded, UsageError where there is none, where
         it fails, or where its name is that of an installed one.
@@ -158,7 +158,7 @@ class Modules:
         return f"cannot import {dotted!r}: it needs a module {lacking!r} that is not there{hint}"
 
     def in_use(self, path: Path) -> str | None:
-        """Why tools must not write to the real path `path`; None if they may.
+        """Return why tools must not write to the real path `path`; None if they may.
 
         That is what Python could run or Windlass reads to know what to do: files on Python's path,
         modules that are loaded or named, the environment, settings, cascades in use.
@@ -238,7 +238,7 @@ def _load(top: str, spec: ModuleSpec) -> None:
 
 
 def _import_places() -> Iterator[Path]:
-    """The folders and archives that Python imports from: its path, and those of packages."""
+    """Yield the folders and archives that Python imports from: its path, and those of packages."""
     paths = dict.fromkeys(sys.path)
     for module in list(sys.modules.values()):
         # Looked up without getattr: a lazy module would load itself to answer.
@@ -251,7 +251,7 @@ def _import_places() -> Iterator[Path]:
 
 
 def _is_loaded(path: Path) -> bool:
-    """Whether a loaded module came from this file, under any of its names."""
+    """Return whether a loaded module came from this file, under any of its names."""
     try:
         status = path.stat()
     except OSError:
@@ -269,7 +269,7 @@ _METADATA: Final = (".dist-info", ".egg-info")
 
 
 def _is_code(rest: Sequence[str]) -> bool:
-    """Whether Python could run a file that lies so below a place it imports from."""
+    """Return whether Python could run a file that lies so below a place it imports from."""
     return rest[-1].endswith(_SUFFIXES) or any(part.endswith(_METADATA) for part in rest)
 
 

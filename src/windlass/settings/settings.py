@@ -64,7 +64,7 @@ class Settings(SettingFields):
         user_folder: Path | None = None,
         trust: bool = False,
     ) -> Settings:
-        """The settings of one command that runs in `folder` (default: the current one).
+        """Return the settings of one command that runs in `folder` (default: the current one).
 
         A flag that is None was not given; `through` is the one of `models`; an empty variable is
         not set; variables that are no settings are left alone. `user_folder` holds the user's own
@@ -116,14 +116,14 @@ class Settings(SettingFields):
         )
 
     def _with(self, name: str, layer: Layer, *, tripped: bool) -> Settings:
-        """These settings with another layer of that name."""
+        """Return these settings with another layer of that name."""
         layers = {**self.layers, name: layer}
         return self._of(layers, folder=self.folder, untrusted=self.untrusted, tripped=tripped)
 
     def with_cascade(
         self, values: Mapping[str, Any], origin: str, folder: Path | None = None
     ) -> Settings:
-        """These settings with what a cascade file sets, at its place in the priority.
+        """Return these settings with what a cascade file sets, at its place in the priority.
 
         None is not set. `origin` names the file, `folder` what its paths are relative to.
         """
@@ -131,7 +131,7 @@ class Settings(SettingFields):
         return self._with("cascade", layer, tripped=self.tripped)
 
     def after_losses(self) -> Settings:
-        """These settings for a run whose breaker has tripped."""
+        """Return these settings for a run whose breaker has tripped."""
         name = "breaker_sessions"
         by_breaker = replace(self[name], origin=f"the breaker ({name})")
         return self._with("flags", {**self.layers["flags"], name: by_breaker}, tripped=True)
@@ -166,7 +166,7 @@ class Settings(SettingFields):
         return self.in_force[name]
 
     def rows(self) -> tuple[SettingValue, ...]:
-        """Every setting with its value and origin, as `windlass config` prints them."""
+        """Return every setting with its value and origin, as `windlass config` prints them."""
         shown: dict[str, Any] = {
             "cards": self.cards.model_dump(exclude_unset=True),
             "models": self.models.model_dump(exclude_unset=True),
@@ -188,7 +188,7 @@ class Settings(SettingFields):
         )
 
     def model_for(self, written: str | None) -> str:
-        """The model of a phase whose file says `written`.
+        """Return the model of a phase whose file says `written`.
 
         For models the order is: the flag, the file, `WINDLASS_MODEL`, `windlass.toml`,
         the local one.
@@ -197,7 +197,7 @@ class Settings(SettingFields):
         return self.routed(str(flag.value)) if flag else written or self.model
 
     def routed(self, name: str) -> str:
-        """The name of a model as it is asked: by the provider that `models.through` names.
+        """Return the name of a model as it is asked: by the provider that `models.through` names.
 
         Models on this machine, of providers of one's own and of litellm stay where they are.
         """
@@ -209,7 +209,7 @@ class Settings(SettingFields):
         return f"{through}/{vendor}/{model}"
 
     def of_models(self, models: ModelNames | None, origin: str) -> Settings:
-        """These settings with what a cascade says of `models`, or one that runs it."""
+        """Return these settings with what a cascade says of `models`, or one that runs it."""
         if models is None or models.through is None:
             return self
         return self.with_cascade({"models": models.model_dump()}, origin)

@@ -20,14 +20,14 @@ FILE: Final = "trusted.json"
 
 
 def user_folder() -> Path:
-    """The user's own folder of settings, where the platform keeps such folders."""
+    """Return the user's own folder of settings, where the platform keeps such folders."""
     import platformdirs  # 20 ms that only a command needs
 
     return platformdirs.user_config_path("windlass", appauthor=False)
 
 
 def trusted_folders(within: Path | None = None) -> tuple[Path, ...]:
-    """The folders that carry a mark; `within` is the user's folder of settings."""
+    """Return the folders that carry a mark; `within` is the user's folder of settings."""
     try:
         marks = json.loads(((within or user_folder()) / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -36,7 +36,7 @@ def trusted_folders(within: Path | None = None) -> tuple[Path, ...]:
 
 
 def is_trusted(folder: Path, within: Path | None = None) -> bool:
-    """Whether the folder, or one above it, carries a mark."""
+    """Return whether the folder, or one above it, carries a mark."""
     real = folder.resolve()
     return any(real.is_relative_to(mark) for mark in trusted_folders(within))
 

@@ -33,7 +33,7 @@ class TaskBuilder:
         self.wrong(child.line, text)
 
     def json_of(self, element: Element) -> Any:
-        """The JSON value in an element; None where it is none, which is told."""
+        """Return the JSON value in an element; None where it is none, which is told."""
         try:
             return parse_json(element.text)
         except ValueError as error:

@@ -35,7 +35,7 @@ TABLE: Final[dict[str, ContextManagement]] = {
 
 
 def default_for(kind: Kind, role: Role) -> tuple[ContextManagement, str]:
-    """The row of the table for a task, and what the row is called."""
+    """Return the row of the table for a task, and what the row is called."""
     row, name = (TABLE[role], f"reduce.{role}") if role in TABLE else (TABLE[kind], kind)
     if kind == "sequential":  # as an inner or reduction task it has steps to accumulate, too
         row = replace(TABLE[kind], fresh_context=row.fresh_context)
@@ -45,7 +45,7 @@ def default_for(kind: Kind, role: Role) -> tuple[ContextManagement, str]:
 def context_of(
     builder: TaskBuilder, block: Element | None, kind: Kind, role: Role
 ) -> ContextManagement:
-    """The settings of a task; the builder is told what is wrong with its block."""
+    """Return the settings of a task; the builder is told what is wrong with its block."""
     default, name = default_for(kind, role)
     origins: dict[str, str] = {}
     at_default = f"default of {name}"

@@ -89,7 +89,7 @@ def _number(builder: TaskBuilder, element: Element) -> float | None:
 
 
 def _injectors(builder: TaskBuilder, element: Element) -> Any:
-    """What a task injects, without what its fresh context is for."""
+    """Return what a task injects, without what its fresh context is for."""
     value = builder.json_of(element)
     if value is not True and not isinstance(value, dict):
         return value

@@ -46,12 +46,12 @@ class Element:
         return "".join(self.pieces)
 
     def first(self, tag: str) -> Element | None:
-        """The first child of that tag."""
+        """Return the first child of that tag."""
         return next((child for child in self.children if child.tag == tag), None)
 
 
 def read_xml(data: bytes, file: str) -> Element:
-    """The root element of a document. Raises TaskFileError naming the line."""
+    """Return the root element of a document. Raises TaskFileError naming the line."""
     if len(data) > MOST_BYTES:
         raise TaskFileError(
             [Mistake(file, None, f"{len(data):,} bytes; a task file has at most {MOST_BYTES:,}")]

@@ -47,11 +47,11 @@ class Program:
         return self.source.task
 
     def untaken(self, settings: Settings) -> Iterator[Mistake]:
-        """What tasks ask of their models that these do not take; a run does without it."""
+        """Return what tasks ask of their models that these do not take; a run does without it."""
         return (_in_xml(each.mistake) for each in model_warnings(self.cascade, settings.model_for))
 
     def with_windows(self) -> Program:
-        """The same with calls that are shortened as they grow."""
+        """Return the same with calls that are shortened as they grow."""
         return replace(self, cascade=self.cascade.model_copy(update={"auto_context": True}))
 
     def rule(self, task: Task, settings: Settings | None = None) -> rules.Rule:
@@ -75,7 +75,7 @@ def compile_task(
     strict: bool = False,
     folders: Folders = HERE,
 ) -> Program:
-    """The task as it can be run. Raises TaskFileError with every mistake at once.
+    """Return the task as it can be run. Raises TaskFileError with every mistake at once.
 
     `tools` and `servers` are as `cascade.check.check` takes them. `strict`: a required element
     that is missing is a mistake, not a warning. `folders`: where texts must lie that it names.
@@ -103,7 +103,7 @@ def compile_task(
 
 
 def _needs(source: TaskFile, loaded: Loaded) -> Iterator[InputNeed]:
-    """What templates of the file need of the input, wherever they stand."""
+    """Yield what templates of the file need of the input, wherever they stand."""
     inner = {id(below) for task in source.task.walk() if task.inner for below in task.inner.walk()}
     leaves = [task for task in source.task.walk() if task.leaf is not None]
     own = {task.leaf: OF_INNER for task in leaves if task.leaf is not None and id(task) in inner}
@@ -125,7 +125,7 @@ _ELSEWHERE = ("names are unique", "stands for phases in a source")
 
 
 def outside_root(program: Program, root: Path, *, with_inputs: bool) -> Iterator[Mistake]:
-    """What a task names that nobody may look at: folders, and `with_inputs` its files, too.
+    """Yield what a task names that nobody may look at: folders, and `with_inputs` its files, too.
 
     Files that templates name are known when it runs.
     """
@@ -158,7 +158,7 @@ def _problem(declared: Input, folders: Folders) -> str:
 
 
 def _in_xml(mistake: Mistake) -> Mistake:
-    """The mistake in the words of a task file."""
+    """Return the mistake in the words of a task file."""
     text = mistake.text
     for key, tag in (("instructions", "description"), ("tackle", "tools")):
         text = text.replace(f", {key}", f", {tag}").replace(f".{key}", f".{tag}")

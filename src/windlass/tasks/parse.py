@@ -92,7 +92,7 @@ def load_task(path: Path | str) -> TaskFile:
 
 
 def read_task(data: bytes | str, file: str, *, name: str = "task") -> TaskFile:
-    """The task in an XML text, with all that was found to be wrong in it.
+    """Return the task in an XML text, with all that was found to be wrong in it.
 
     `file` is what messages call it, `name` what the task is called where it has no `name`.
     Raises TaskFileError for what is no XML, or no task at all.
@@ -318,7 +318,7 @@ def _memory(
 
 
 def _inputs(builder: TaskBuilder, element: Element | None) -> tuple[Input, ...]:
-    """The declarations in `<inputs>`, in order. What they come to is the engine's affair."""
+    """Return the declarations in `<inputs>`, in order. What they come to is the engine's affair."""
     if element is None:
         return ()
     if not element.children:
@@ -359,7 +359,7 @@ def _input(builder: TaskBuilder, element: Element) -> Input | None:
 
 
 def relax_ng() -> str:
-    """The published RELAX NG schema of task files, for editors and for other programs.
+    """Return the published RELAX NG schema of task files, for editors and for other programs.
 
     It is as strict as the reader on elements, attributes and values. What one part of a file says
     of another only `windlass check` knows.

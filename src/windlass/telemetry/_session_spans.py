@@ -172,7 +172,7 @@ class SessionSpans:
                 self._close_soundings(row.phase)
 
     def _inherits(self, row: Row) -> bool:
-        """Whether the session that this one was forked from ran the tool of a result."""
+        """Return whether the session that this one was forked from ran the tool of a result."""
         ran = self.start.cascade.get(RAN, {})
         return row.timestamp < self.at and bool(ran.get(FORKED_FROM))
 

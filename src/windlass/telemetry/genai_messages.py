@@ -19,25 +19,25 @@ class Contents:
     value: Callable[[Any], Any] = lambda value: value
 
     def message(self, message: Message) -> dict[str, Any]:
-        """A message in the form of the conventions."""
+        """Return a message in the form of the conventions."""
         return message_as_json(self.shown(message))
 
     def arguments(self, call: ToolCall) -> Any:
-        """The arguments of a call, as `arguments_of` gives them."""
+        """Return the arguments of a call, as `arguments_of` gives them."""
         (shown,) = self.shown(assistant("", calls=[call])).tool_calls
         return arguments_of(shown)
 
     def tools(self, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The definitions of tools that are in OpenAI's form."""
+        """Return the definitions of tools that are in OpenAI's form."""
         return [{"type": "function", **tool["function"]} for tool in self.value([*tools])]
 
     def text(self, text: str) -> str:
-        """A text, as it is shown."""
+        """Return a text, as it is shown."""
         return self.shown(user(text)).text
 
 
 def message_as_json(message: Message) -> dict[str, Any]:
-    """A message with its parts; what only its provider understands is left out.
+    """Return a message with its parts; what only its provider understands is left out.
 
     The conventions have no word for a result that failed: it is marked with `is_error`.
     """
@@ -57,7 +57,7 @@ def message_as_json(message: Message) -> dict[str, Any]:
 
 
 def arguments_of(call: ToolCall) -> Any:
-    """The arguments of a call as an object; as the model wrote them where they are none."""
+    """Return the arguments of a call as an object; as the model wrote them where they are none."""
     try:
         return call.parsed()
     except (ValueError, RecursionError):
@@ -65,14 +65,14 @@ def arguments_of(call: ToolCall) -> Any:
 
 
 def split_system(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Any], Sequence[Any]]:
-    """The parts of the system prompt that a request begins with ([]: none), and the rest."""
+    """Return the parts of the system prompt that a request begins with ([]: none), and the rest."""
     if messages and messages[0]["role"] in ("system", "developer"):
         return messages[0]["parts"], messages[1:]
     return [], messages
 
 
 def as_text(value: Any) -> str:
-    """A value as JSON text in ASCII: attributes of spans hold no objects."""
+    """Return a value as JSON text in ASCII: attributes of spans hold no objects."""
     return json.dumps(value)
 
 

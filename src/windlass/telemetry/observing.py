@@ -81,7 +81,7 @@ class SpanMaker:
 
 
 def _begins(batch: Batch) -> bool:
-    """Whether a session that is not known goes on with this: it calls a model or a tool."""
+    """Return whether a session that is not known goes on with this: it calls a model or a tool."""
     return any(row.node_type in _TOLD or kind_of(row) in _STEPS for row in batch.rows)
 
 
@@ -102,7 +102,7 @@ def replay_spans(store: Store, session_id: str, sink: SpanSink, contents: Conten
 
 
 def _batches(store: Store, session_id: str) -> Iterator[tuple[float, Batch, Sequence[str | None]]]:
-    """What was appended to a session, row by row, each with its time."""
+    """Yield what was appended to a session, row by row, each with its time."""
     start = store.start(session_id)
     yield start.timestamp, Batch(session_id, start=start), ()
     calls = {call.trace_id: call for call in store.calls(session_id)}

@@ -19,7 +19,7 @@ _INTERNAL, _CLIENT, _ERROR = 1, 3, 2
 
 
 def session_lines(store: Store, session_id: str, contents: Contents) -> Iterator[str]:
-    """The spans of a session, and of those under it, as lines of JSON.
+    """Yield the spans of a session, and of those under it, as lines of JSON.
 
     Trace and spans have the same ids whenever they are made; a session that ran under another one
     is of its trace. Raises UsageError for an unknown session.

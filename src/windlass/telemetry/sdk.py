@@ -119,7 +119,7 @@ class Telemetry:
 
     @classmethod
     def open(cls) -> Telemetry:
-        """The telemetry of this program, or a new one by the variables `OTEL_*`.
+        """Return the telemetry of this program, or a new one by the variables `OTEL_*`.
 
         Raises UsageError where the SDK is not installed, or a variable names an unknown exporter.
         """
@@ -153,7 +153,7 @@ class Telemetry:
         return cls(tracers, meters, exporters)
 
     def observe(self, store: Store, *, contents: bool) -> Store:
-        """The store, of whose sessions spans are made; `contents`: with what was said."""
+        """Return the store, of whose sessions spans are made; `contents`: with what was said."""
         tracers, meters = self._providers
         sink = SdkSink(tracers.get_tracer(SCOPE), meters.get_meter(SCOPE))
         observed = ObservedStore(store, SpanMaker(store, sink, Contents(contents)))
@@ -210,7 +210,7 @@ class _Ids:
         return secrets.randbits(128) or 1
 
     def is_trace_id_random(self) -> bool:
-        """Whether all bits are drawn."""
+        """Return whether all bits are drawn."""
         return True
 
 

@@ -37,5 +37,5 @@ class SpanSink(Protocol):
 
 
 def nanoseconds(seconds: float) -> int:
-    """A time in seconds since 1970 in nanoseconds, to the microsecond."""
+    """Return a time in seconds since 1970 in nanoseconds, to the microsecond."""
     return int(seconds * 1e6) * 1_000

@@ -46,6 +46,6 @@ class CellTable(NamedTuple):
 def table_of(
     items: Iterable[_Item], columns: Columns[_Item], *, is_summed: bool = False
 ) -> CellTable:
-    """A row for each item."""
+    """Return a row for each item."""
     rows = [[cell(item) for cell in columns.values()] for item in items]
     return CellTable(list(columns), rows, is_summed)

@@ -32,7 +32,7 @@ class Interval(NamedTuple):
 
 
 def sign_test(better: int, worse: int) -> float:
-    """The two-sided p-value of so many pairs for and so many against; ties say nothing.
+    """Return the two-sided p-value of so many pairs for and so many against; ties say nothing.
 
     With two outcomes a pair this is the exact test of McNemar (Psychometrika 12, 1947), else the
     sign test of Dixon and Mood (JASA 41, 1946). Both ask how likely so uneven a split is when each
@@ -47,7 +47,7 @@ def sign_test(better: int, worse: int) -> float:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """The p-values of several tests, so raised that any of them errs as rarely as one would.
+    """Return the p-values of several tests, so raised that any of them errs as rarely as one would.
 
     Holm, Scandinavian Journal of Statistics 6 (1979): the smallest times how many there are, the
     next times one less, and none below the one before it.
@@ -73,7 +73,7 @@ def wilson(successes: int, of: int) -> Interval:
 
 
 def paired_rates(better: float, worse: float, pairs: int) -> Interval:
-    """The interval of the difference of two rates of the same cases.
+    """Return the interval of the difference of two rates of the same cases.
 
     Agresti and Min, Statistics in Medicine 24 (2005): Wald's, with half a case more in each of the
     four cells, so that pairs that never differ still leave doubt.
@@ -86,7 +86,7 @@ def paired_rates(better: float, worse: float, pairs: int) -> Interval:
 
 
 def bootstrap(values: Sequence[float], beside: Sequence[float] | None = None) -> Interval:
-    """The interval of the mean, or of the change from the sum of what stands `beside` it.
+    """Return the interval of the mean, or of the change from the sum of what stands `beside` it.
 
     The change is a share of that sum, which must be above 0. Each value is of one input, and inputs
     are drawn whole, so that what belongs together stays together. The percentile
@@ -143,7 +143,7 @@ def inputs_needed(better: int, worse: int, pairs: int, *, least: float, tests: i
 
 
 def inputs_for_no_worse(better: int, worse: int, pairs: int, *, margin: float, most: int) -> int:
-    """How many inputs bring the interval of the difference of two rates above `-margin`.
+    """Return how many inputs bring the interval of the difference of two rates above `-margin`.
 
     More than there were, and `most` at most: pairs that never differed take few, since nothing but
     their number leaves doubt.

@@ -63,7 +63,7 @@ class Lookup(NamedTuple):
 
 
 def lookups(template: str) -> list[Lookup]:
-    """What a template looks at, in the order of its text. Raises TemplateError.
+    """Return what a template looks at, in the order of its text. Raises TemplateError.
 
     A name that the template sets once, and to a part of another one, stands for that part.
     """
@@ -143,7 +143,7 @@ def _lookups(
     asked: bool = False,
     taken: bool = False,
 ) -> Iterator[Lookup]:
-    """What stands in a node; `taken`: all of its value is taken, item by item."""
+    """Yield what stands in a node; `taken`: all of its value is taken, item by item."""
     name, keys = _chain(node)
     if name:
         yield Lookup(name, keys, node.lineno, certain, optional, asked)
@@ -170,7 +170,7 @@ def _lookups(
 
 
 def _asked_for(node: nodes.Compare) -> Lookup | None:
-    """What `'key' in state` asks for; None for another comparison."""
+    """Return what `'key' in state` asks for; None for another comparison."""
     match node:
         case nodes.Compare(expr=nodes.Const(value=str(key)), ops=[nodes.Operand() as operand]):
             name, keys = _chain(operand.expr)
@@ -182,7 +182,7 @@ def _asked_for(node: nodes.Compare) -> Lookup | None:
 
 
 def _chain(node: nodes.Node) -> tuple[str, tuple[str, ...]]:
-    """A name and the keys behind it; '' where a node is something else."""
+    """Return a name and the keys behind it; '' where a node is something else."""
     match node:
         case nodes.Name(name=str(name), ctx="load"):
             return name, ()

@@ -41,7 +41,7 @@ REWRITE_SYSTEM: Final = (
 
 
 def rewrite_text(instructions: str, order: str) -> str:
-    """The instructions that a model is to write anew, and how."""
+    """Return the instructions that a model is to write anew, and how."""
     fence = fence_of(instructions, order)
     asked = f"{fence_line('How To Write Them', fence)}\n{order}"
     return f"{fenced('Instructions', instructions, fence)}\n\n{asked}"

@@ -22,7 +22,7 @@ _WEBP_HEAD: Final = 30
 
 
 def picture(data: bytes, *, name: str = "") -> Picture:
-    """The picture whose file is `data`: PNG, JPEG, GIF or WebP.
+    """Return the picture whose file is `data`: PNG, JPEG, GIF or WebP.
 
     Type and size are read from the file's own header. Raises ValueError when the
     bytes are none of these, so that a broken picture never reaches a provider.

@@ -115,7 +115,7 @@ class _Rows(dict[str, Any]):
 
 
 def _readable(value: Any) -> Any:
-    """A value that was read from a text, as templates see it."""
+    """Return a value that was read from a text, as templates see it."""
     if isinstance(value, dict) and value.keys() == _Rows.COLUMNS:
         return _Rows(value)
     return value
@@ -281,7 +281,7 @@ class _State(dict[str, Any]):
 
 
 def _value_of(output: Any) -> Any:
-    """An output as a value of the state: its text, or what a tool's result is as JSON."""
+    """Return an output as a value of the state: its text, or what a tool's result is as JSON."""
     if isinstance(output, jinja2.Undefined):
         return output
     if isinstance(output, PhaseOutput) and output.is_result:
@@ -366,7 +366,7 @@ def _compile(template: str, *, is_lenient: bool = False) -> jinja2.Template:
 def _with_stand_ins(
     template: str, stand_in: Callable[[Any], str], *, is_lenient: bool
 ) -> jinja2.Template:
-    """The template, which prints `stand_in(value)` in the place of each value."""
+    """Return the template, which prints `stand_in(value)` in the place of each value."""
 
     def finalize(value: Any) -> str:
         if isinstance(value, jinja2.Undefined | PhaseOutput):
@@ -400,7 +400,7 @@ def render(
     is_lenient: bool = False,
     stand_in: Callable[[Any], str] | None = None,
 ) -> str:
-    """The text of a template. `where` names the template's place in messages.
+    """Return the text of a template. `where` names the template's place in messages.
 
     `is_lenient`: what is not there prints nothing. With `missing_state_is_false` (for conditions)
     a state key that was never set renders to nothing instead of failing. `stand_in` gives what is
@@ -443,7 +443,7 @@ def holds(
     moments: Mapping[str, object] | None = None,
     is_lenient: bool = False,
 ) -> bool:
-    """Whether a condition renders to anything but nothing, false, 0, no or none."""
+    """Return whether a condition renders to anything but nothing, false, 0, no or none."""
     return is_true(
         render(
             condition,
@@ -459,12 +459,12 @@ def holds(
 
 
 def is_true(rendered: str) -> bool:
-    """Whether the rendered text of a condition means true."""
+    """Return whether the rendered text of a condition means true."""
     return rendered.strip().lower() not in _FALSE
 
 
 def as_value(text: str) -> Any:
-    """A rendered text, read as JSON where it looks like it; numbers stay text.
+    """Return a rendered text, read as JSON where it looks like it; numbers stay text.
 
     >>> as_value('{"a": 1}'), as_value("true"), as_value("12"), as_value("[draft]")
     ({'a': 1}, True, '12', '[draft]')
@@ -478,7 +478,7 @@ def as_value(text: str) -> Any:
 
 
 def _line_of(error: BaseException) -> int | None:
-    """The line of the template in which it failed: Jinja writes it into the traceback."""
+    """Return the line of the template in which it failed: Jinja writes it into the traceback."""
     line, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<template>":
@@ -494,7 +494,7 @@ def _excerpt(template: str, line: int | None) -> str:
 
 
 def syntax(template: str) -> nodes.Template:
-    """The template as a tree. Raises TemplateError where it cannot be read."""
+    """Return the template as a tree. Raises TemplateError where it cannot be read."""
     _compile(template)
     return _ENVIRONMENT.parse(template)
 
@@ -505,7 +505,7 @@ def free_names(template: str) -> set[str]:
 
 
 def is_constant(template: str) -> bool:
-    """Whether a template always renders to its own text."""
+    """Return whether a template always renders to its own text."""
     return all(
         isinstance(node, nodes.Output)
         and all(isinstance(item, nodes.TemplateData) for item in node.nodes)

@@ -38,7 +38,7 @@ _TAG: Final = re.compile(r"<[\w-]+>\s*")
 
 
 def first_words(messages: Iterable[Message], most: int = 60) -> str:
-    """The beginning of what the user said first, in one line of at most so many characters.
+    """Return the beginning of what the user said first, in one line of at most so many characters.
 
     What clients add, and what others said, counts only where there is nothing else, and the text of
     a skill or of a command never; empty: nothing was said.
@@ -76,5 +76,5 @@ def _short(text: str, most: int) -> str:
 
 
 def dated(words: str, began: float) -> str:
-    """The words behind the day, in UTC: `2026-01-21 Fix the parser`."""
+    """Return the words behind the day, in UTC: `2026-01-21 Fix the parser`."""
     return f"{datetime.fromtimestamp(began, UTC):%Y-%m-%d} {words}".strip()

@@ -40,15 +40,15 @@ class Counter(Protocol):
         ...
 
     def text(self, text: str) -> int:
-        """Tokens of a bare text."""
+        """Return tokens of a bare text."""
         ...
 
     def message(self, message: Message) -> int:
-        """Tokens a message adds to a request, its frame included."""
+        """Return tokens a message adds to a request, its frame included."""
         ...
 
     def tools(self, tools: Sequence[ToolSpec]) -> int:
-        """Tokens the definitions of `tools` add to a request."""
+        """Return tokens the definitions of `tools` add to a request."""
         ...
 
 
@@ -57,11 +57,11 @@ class Reading(Protocol):
     """A counter that knows the very tokens its model reads, and whose cache keeps replies, too."""
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Sequence[int]:
-        """The tokens of a request, up to where the answer begins."""
+        """Return the tokens of a request, up to where the answer begins."""
         ...
 
     def reply(self, message: Message) -> Sequence[int]:
-        """The tokens of an answer, behind those of its request."""
+        """Return the tokens of an answer, behind those of its request."""
         ...
 
 
@@ -168,7 +168,7 @@ _OTHER: Final = Family("other", "o200k_base", 1.1, _GPT)
 
 
 def family_of(model: str) -> Family:
-    """The family that counts `model` (a bare name or `provider/vendor/name`)."""
+    """Return the family that counts `model` (a bare name or `provider/vendor/name`)."""
     name = model.rsplit("/", 1)[-1].lower()
     for prefixes, family in _FAMILIES:
         if name.startswith(prefixes):
@@ -215,7 +215,7 @@ class FamilyCounter:
         return 3
 
     def text(self, text: str) -> int:
-        """Tokens of a bare text; of one above a million characters by a sample of it."""
+        """Return tokens of a bare text; of one above a million characters by a sample of it."""
         share, sample = 1.0, text
         if len(text) > _COUNTED:
             step, length = len(text) / _SAMPLES, _COUNTED // _SAMPLES
@@ -225,7 +225,7 @@ class FamilyCounter:
         return math.ceil(_encoding(self.family.encoding)(sample) * share * self.family.factor)
 
     def message(self, message: Message) -> int:
-        """Tokens a message adds to a request, its frame included."""
+        """Return tokens a message adds to a request, its frame included."""
         known = self._messages.get(message.key)
         if known is None:
             known = self._messages[message.key] = self._count(message)
@@ -246,13 +246,13 @@ class FamilyCounter:
         return total
 
     def picture(self, picture: Picture) -> int:
-        """Tokens of a picture by the provider's formula."""
+        """Return tokens of a picture by the provider's formula."""
         if not picture.width or not picture.height:
             return UNKNOWN_PICTURE
         return self.family.picture(picture.width, picture.height, picture.detail)
 
     def tools(self, tools: Sequence[ToolSpec]) -> int:
-        """Tokens the definitions of `tools` add to a request."""
+        """Return tokens the definitions of `tools` add to a request."""
         if not tools:
             return 0
         text = canonical_json([spec.to_openai() for spec in tools])
@@ -281,7 +281,7 @@ def neutral_scale(model: str) -> float:
 
 
 def size_up(message: Message) -> int:
-    """The same count rounded up: a budget holds also where others count parts of tokens."""
+    """Return the same count rounded up: a budget holds also where others count parts of tokens."""
     return -(-_chars(message) // CHARS_A_TOKEN) + _frame(message)
 
 

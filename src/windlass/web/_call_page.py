@@ -61,7 +61,7 @@ class WindowDifference:
 
 
 def call_page(inspector: Inspector, request: Request) -> Response:
-    """What one call saw, and why."""
+    """Return what one call saw, and why."""
     session = inspector.session(request)
     text = request.path_params["call"]
     number = number_in(text)
@@ -136,7 +136,7 @@ def _rows(
 
 
 def _difference(session: InspectedSession, call: Call) -> WindowDifference | None:
-    """What is new, changed and gone in a window; None: there was no call before."""
+    """Return what is new, changed and gone in a window; None: there was no call before."""
     before = session.before(call.number)
     if before is None:
         return None
@@ -172,7 +172,7 @@ _VERDICTS: Final = {
 
 
 def _planner(explained: Explanation) -> dict[str, Any] | None:
-    """The planner's decision and its numbers; None where it was asked nothing."""
+    """Return the planner's decision and its numbers; None where it was asked nothing."""
     plan = explained.planner
     if plan is None:
         return None

@@ -16,7 +16,7 @@ _WAIT_S: Final = 1.0
 
 
 def costs_page(inspector: Inspector, request: Request) -> Response:
-    """What a session cost, with all sessions under it."""
+    """Return what a session cost, with all sessions under it."""
     session = inspector.session(request)
     if not inspector.billed(session, _WAIT_S):
         return inspector.respond("waiting.html", session, tab="costs", what="The bills")

@@ -34,7 +34,7 @@ class ForkLine:
 
 
 def forks_page(inspector: Inspector, request: Request) -> Response:
-    """The tree of forks that a session stands in, and the sessions under it."""
+    """Return the tree of forks that a session stands in, and the sessions under it."""
     session = inspector.session(request)
     tree = list(_tree(session))
     return inspector.respond(
@@ -48,7 +48,7 @@ def forks_page(inspector: Inspector, request: Request) -> Response:
 
 
 def _tree(session: InspectedSession) -> Iterator[ForkLine]:
-    """The tree, each session below the one that it was forked from."""
+    """Yield the tree, each session below the one that it was forked from."""
     store = session.store
     which = SessionFilter(cascade=session.view.cascade_id, with_key=RAN, banks=False)
     infos = {info.session_id: info for info in store.sessions(which, limit=_LOOKED)}
@@ -99,7 +99,7 @@ def _origin(store: Store, name: str) -> str | None:
 
 
 def _inherited(store: Store, names: list[str]) -> Mapping[str, int]:
-    """How many calls of each session another one made and paid for."""
+    """Return how many calls of each session another one made and paid for."""
     marks = ", ".join("?" * len(names))
     rows = store.query(
         "SELECT session_id, count(*) AS calls FROM unified_logs"

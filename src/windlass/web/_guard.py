@@ -45,7 +45,7 @@ _METHODS: Final = ("GET", "HEAD")
 
 
 def hosts_of(port: int) -> frozenset[str]:
-    """The names under which a server on this port of this machine may be asked."""
+    """Return the names under which a server on this port of this machine may be asked."""
     names = ("127.0.0.1", "localhost", "[::1]")
     return frozenset([f"{name}:{port}" for name in names])
 
@@ -70,7 +70,7 @@ class AccessGuard:
         self._codes: set[str] = set()
 
     def make_code(self) -> str:
-        """A code that lets in once."""
+        """Return a code that lets in once."""
         code = secrets.token_urlsafe(24)
         self._codes.add(code)
         return code
@@ -100,11 +100,11 @@ class AccessGuard:
             ROOT.reset(before)
 
     def _is_within(self, path: str) -> bool:
-        """Whether a path begins with the secret."""
+        """Return whether a path begins with the secret."""
         return _are_same("/" + path.split("/", 2)[1] if path.startswith("/") else "", self._root)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """The answer to those who are not let through; None: they are."""
+        """Return the answer to those who are not let through; None: they are."""
         headers = Headers(scope=scope)
         if headers.getlist("host")[:1] != headers.getlist("host") or (
             headers.get("host", "").lower() not in self._hosts
@@ -134,7 +134,7 @@ class AccessGuard:
         return _refused("The token is missing or old", said, status=403)
 
     def _is_spent(self, code: str) -> bool:
-        """Whether a code lets in, which it does no more."""
+        """Return whether a code lets in, which it does no more."""
         fitting = [each for each in self._codes if _are_same(code, each)]
         self._codes.difference_update(fitting)
         return bool(fitting)
@@ -164,7 +164,7 @@ class AccessGuard:
 
 
 def _secret(token: str, what: str) -> str:
-    """A secret that tells nothing of the token."""
+    """Return a secret that tells nothing of the token."""
     return hmac.new(token.encode(), what.encode(), "sha256").hexdigest()[:40]
 
 

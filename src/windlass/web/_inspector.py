@@ -42,11 +42,11 @@ class Inspector:
     losses: list[str] = field(default_factory=list[str])
 
     def session(self, request: Request) -> InspectedSession:
-        """The session whose page is asked for. Raises UsageError where there is none."""
+        """Return the session whose page is asked for. Raises UsageError where there is none."""
         return self.shelf.open(name_in(request.path_params["session"]))
 
     def billed(self, session: InspectedSession, wait_s: float | None = None) -> bool:
-        """Whether a session's bills are worked out; they are begun where not.
+        """Return whether a session's bills are worked out; they are begun where not.
 
         The page waits for them a moment, and for those of a long session not at all.
         """
@@ -61,7 +61,7 @@ class Inspector:
     def respond(
         self, template: str, session: InspectedSession | None = None, **values: Any
     ) -> Response:
-        """A page, about a session where one is given."""
+        """Return a page, about a session where one is given."""
         head = {} if session is None else {"head": head_of(session)}
         lost = ""
         if self.losses:
@@ -73,7 +73,7 @@ class Inspector:
 
 
 def shares_saved(store: Store, root_of: Mapping[str, str]) -> Mapping[str, float]:
-    """The share of everything that the calls of each root did not send, by our count."""
+    """Return the share of everything that the calls of each root did not send, by our count."""
     if not root_of:
         return {}
     marks = ", ".join("?" * len(root_of))
@@ -91,12 +91,12 @@ def shares_saved(store: Store, root_of: Mapping[str, str]) -> Mapping[str, float
 
 
 def number_in(text: str) -> int | None:
-    """A whole number in an address; None: it is none, or has more than eight digits."""
+    """Return a whole number in an address; None: it is none, or has more than eight digits."""
     return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def kind_of(start: SessionStart) -> str:
-    """What a session is of: `run`, `task`, `chat` or `imported`."""
+    """Return what a session is of: `run`, `task`, `chat` or `imported`."""
     if IMPORTED in start.cascade:
         return "imported"
     if OPERATORS in start.cascade:
@@ -112,7 +112,7 @@ def told_as(session: InspectedSession) -> str:
 
 
 def head_of(session: InspectedSession) -> Mapping[str, Any]:
-    """What stands at the top of each page of a session."""
+    """Return what stands at the top of each page of a session."""
     view, start, rows = session.view, session.record.start, session.record.rows
     return {
         "id": view.session_id,

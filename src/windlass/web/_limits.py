@@ -93,7 +93,7 @@ class LimitedLog(logging.Filter):
         self._entries = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether an entry is written; it is cut where it is too long."""
+        """Return whether an entry is written; it is cut where it is too long."""
         now = time.monotonic()
         if not self._entries or now - self._began > _MINUTE_S:
             self._began, self._entries = now, 0

@@ -31,7 +31,7 @@ _ALIVE: Final = ": still here\n\n"
 
 
 def events_of_session(inspector: Inspector) -> Callable[[Request], Awaitable[Response]]:
-    """The answer to `/session/NAME/events`."""
+    """Return the answer to `/session/NAME/events`."""
 
     async def answer(request: Request) -> Response:
         name = name_in(request.path_params["session"])
@@ -42,7 +42,7 @@ def events_of_session(inspector: Inspector) -> Callable[[Request], Awaitable[Res
 
 
 def events_of_list(inspector: Inspector) -> Callable[[Request], Awaitable[Response]]:
-    """The answer to `/events`."""
+    """Return the answer to `/events`."""
 
     async def answer(request: Request) -> Response:
         return _response(request, _of_list(inspector, request))
@@ -57,13 +57,13 @@ def _response(request: Request, events: AsyncIterator[str]) -> Response:
 
 
 def _last_seen(request: Request) -> int | None:
-    """The last row that the page knows of."""
+    """Return the last row that the page knows of."""
     text = request.headers.get("last-event-id") or request.query_params.get("after", "")
     return number_in(text)
 
 
 async def _of_session(inspector: Inspector, request: Request, name: str) -> AsyncIterator[str]:
-    """An event each time that the session has more rows than the page knows of."""
+    """Yield an event each time that the session has more rows than the page knows of."""
     known, outcomes, quiet = _last_seen(request), -1, 0.0
     while not await request.is_disconnected():
         try:
@@ -84,7 +84,7 @@ async def _of_session(inspector: Inspector, request: Request, name: str) -> Asyn
 
 
 async def _of_list(inspector: Inspector, request: Request) -> AsyncIterator[str]:
-    """An event each time that a session began, made a call or ended."""
+    """Yield an event each time that a session began, made a call or ended."""
     which, number, quiet = SessionFilter(banks=False, under=()), 0, 0.0
     known: list[tuple[object, ...]] | None = None
     while not await request.is_disconnected():

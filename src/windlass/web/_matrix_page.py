@@ -21,7 +21,7 @@ _WAIT_S: Final = 30.0
 
 
 def matrix_page(inspector: Inspector, request: Request) -> Response:
-    """The matrix, from a call on."""
+    """Return the matrix, from a call on."""
     session = inspector.session(request)
     matrix = _matrix(inspector, session, request)
     name = address("session", session.record.session_id)
@@ -31,7 +31,7 @@ def matrix_page(inspector: Inspector, request: Request) -> Response:
 
 
 def matrix_picture(inspector: Inspector, request: Request) -> Response:
-    """The picture of the matrix."""
+    """Return the picture of the matrix."""
     matrix = _matrix(inspector, inspector.session(request), request)
     if not matrix.cells:
         raise UsageError(f"session {matrix.session_id!r} made no call that could be drawn")
@@ -40,7 +40,7 @@ def matrix_picture(inspector: Inspector, request: Request) -> Response:
 
 
 def matrix_cell(inspector: Inspector, request: Request) -> Response:
-    """What became of a message at a call, in a sentence."""
+    """Return what became of a message at a call, in a sentence."""
     session = inspector.session(request)
     matrix = _matrix(inspector, session, request)
     row, column = _number(request, "message") - 1, _number(request, "call") - matrix.first
@@ -49,7 +49,7 @@ def matrix_cell(inspector: Inspector, request: Request) -> Response:
 
 
 def _matrix(inspector: Inspector, session: InspectedSession, request: Request) -> Matrix:
-    """The matrix that is asked for. Raises UsageError for a call that there is not."""
+    """Return the matrix that is asked for. Raises UsageError for a call that there is not."""
     first = _number(request, "first", 1)
     is_billed = inspector.billed(session)
 
@@ -67,7 +67,7 @@ def _matrix(inspector: Inspector, session: InspectedSession, request: Request) -
 
 
 def _number(request: Request, name: str, usual: int | None = None) -> int:
-    """A number in the query. Raises UsageError for what is none."""
+    """Return a number in the query. Raises UsageError for what is none."""
     text = request.query_params.get(name, "")
     if not text and usual is not None:
         return usual

@@ -49,7 +49,7 @@ def message_page(inspector: Inspector, request: Request) -> Response:
 
 
 def text_of_message(inspector: Inspector, request: Request) -> Response:
-    """All text of a message, by itself."""
+    """Return all text of a message, by itself."""
     session = inspector.session(request)
     life = session.life(name_in(request.path_params["message"]))
     message = session.said(life.message_id)

@@ -29,7 +29,7 @@ class BodyPart:
 
 
 def parts_of(message: Message, limit: int = PREVIEW) -> list[BodyPart]:
-    """The parts of a message in order, no text of them longer than `limit` characters."""
+    """Return the parts of a message in order, no text of them longer than `limit` characters."""
     return list(_parts(message, limit))
 
 
@@ -55,7 +55,7 @@ def _parts(message: Message, limit: int) -> Iterator[BodyPart]:
 
 
 def beginning(message: Message, most: int = 140) -> str:
-    """How a message begins, in one line."""
+    """Return how a message begins, in one line."""
     text = " ".join(message.text[: 4 * most].split())
     if not text and message.tool_calls:
         text = ", ".join(f"{call.name}({call.arguments[:most]})" for call in message.tool_calls)

@@ -41,7 +41,7 @@ class BarPlot:
 
 
 def bars_of(amounts: Sequence[float | None]) -> BarPlot:
-    """The money of calls as bars; of many calls several share a bar."""
+    """Return the money of calls as bars; of many calls several share a bar."""
     grouped = max(1, -(-len(amounts) // _BARS))
     starts = range(0, len(amounts), grouped)
     sums = [sum(each or 0.0 for each in amounts[at : at + grouped]) for at in starts]
@@ -81,7 +81,7 @@ class LinePlot:
 
 
 def sums_of(series: Sequence[tuple[str, Sequence[float]]], *, is_money: bool) -> LinePlot:
-    """What calls came to, each with all before it."""
+    """Return what calls came to, each with all before it."""
     summed = [(name, list(accumulate(amounts))) for name, amounts in series]
     most = max((amounts[-1] for _, amounts in summed if amounts), default=0.0)
     calls = max((len(amounts) for _, amounts in summed), default=0)

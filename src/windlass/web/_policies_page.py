@@ -27,7 +27,7 @@ _WAIT_S: Final = 1.0
 
 
 def policies_page(inspector: Inspector, request: Request) -> Response:
-    """A replay of the session's own calls; nothing is sent."""
+    """Return a replay of the session's own calls; nothing is sent."""
     session = inspector.session(request)
     given = " ".join(request.query_params.getlist("policies")).split()
     policies = tuple(dict.fromkeys(given or _POLICIES))

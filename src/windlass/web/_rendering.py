@@ -22,7 +22,7 @@ _LEAST: Final = 0.00001
 
 
 def page(template: str, **values: Any) -> str:
-    """A page, made by a template of `pages/`.
+    """Return a page, made by a template of `pages/`.
 
     Every value is escaped, as HTML and against what turns the order of characters.
     """
@@ -30,7 +30,7 @@ def page(template: str, **values: Any) -> str:
 
 
 def address(*parts: str | int, **query: object) -> str:
-    """The address of a page, such as `/session/NAME/call/3?from=100`.
+    """Return the address of a page, such as `/session/NAME/call/3?from=100`.
 
     A name may hold anything. What would be read as a part of the path is written `~1` (a slash) and
     `~2` (a dot, in a name of dots alone), and a tilde `~0`. Parameters that are empty are left out.
@@ -48,7 +48,7 @@ def _segment(name: str) -> str:
 
 
 def name_in(segment: str) -> str:
-    """The name that a part of a path stands for, decoded already.
+    """Return the name that a part of a path stands for, decoded already.
 
     >>> name_in("a~1b~0"), address("session", "a/b~")
     ('a/b~', '/session/a~1b~0')
@@ -57,7 +57,7 @@ def name_in(segment: str) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share for people: `71 %`, or a dash where it is not known."""
+    """Return a share for people: `71 %`, or a dash where it is not known."""
     return "-" if share is None else f"{100 * share:.0f} %"
 
 
@@ -69,7 +69,7 @@ def small_money(dollars: float | None) -> str:
 
 
 def moment(seconds: float) -> str:
-    """A time, in seconds since 1970, to the minute in UTC."""
+    """Return a time, in seconds since 1970, to the minute in UTC."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
 
 

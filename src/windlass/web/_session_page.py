@@ -25,7 +25,7 @@ _BREAKS: Final = 5
 
 
 def session_page(inspector: Inspector, request: Request) -> Response:
-    """What a session says of itself, and a part of its calls."""
+    """Return what a session says of itself, and a part of its calls."""
     session = inspector.session(request)
     calls = session.view.calls
     advice = session.advice  # before the bills, which would take the processor from it
@@ -53,13 +53,13 @@ def session_page(inspector: Inspector, request: Request) -> Response:
 
 
 def _begin(request: Request, calls: int) -> int:
-    """The first call of the page, from 0."""
+    """Return the first call of the page, from 0."""
     at = number_in(request.query_params.get("from", "")) or 0
     return min(at, max(0, calls - 1)) // _CALLS * _CALLS
 
 
 def _dollars(session: InspectedSession, call: Call, *, is_billed: bool) -> float | None:
-    """What a call cost; where its model costs nothing, once that is worked out."""
+    """Return what a call cost; where its model costs nothing, once that is worked out."""
     if is_billed and call.number in session.costs:
         return session.costs[call.number].dollars
     return call.cost or None
@@ -85,7 +85,7 @@ def _totals(session: InspectedSession, *, is_billed: bool) -> dict[str, Any]:
 
 
 def _breaks(breaks: Sequence[PrefixBreak]) -> dict[str, Any]:
-    """The first break, the dearest others, and the sum of all."""
+    """Return the first break, the dearest others, and the sum of all."""
     dearest = sorted(breaks[1:], key=lambda each: each.dollars or 0.0, reverse=True)
     known = [each.dollars for each in breaks if each.dollars is not None]
     return {
@@ -98,5 +98,5 @@ def _breaks(breaks: Sequence[PrefixBreak]) -> dict[str, Any]:
 
 
 def _told(notes: Sequence[Note]) -> Sequence[Note]:
-    """The notes that say something; choices of windows stand with their calls."""
+    """Return the notes that say something; choices of windows stand with their calls."""
     return [note for note in notes if note.node_type != "context_selection" and note.text]

@@ -81,7 +81,7 @@ class FoundText:
 
 
 def sessions_page(inspector: Inspector, request: Request) -> Response:
-    """The sessions that fit, newest first; with `q` the places where that text stands."""
+    """Return the sessions that fit, newest first; with `q` the places where that text stands."""
     given = {
         name: request.query_params.get(name, "").strip()
         for name in ("name", "model", "kind", "state", "q")
@@ -117,7 +117,7 @@ def _number(request: Request, name: str, otherwise: int) -> int:
 
 
 def _filter(given: Mapping[str, str]) -> SessionFilter:
-    """What the form asks for. Raises UsageError for a kind or state that there is not."""
+    """Return what the form asks for. Raises UsageError for a kind or state that there is not."""
     for name, known in (("kind", KINDS), ("state", STATES)):
         if given[name] and given[name] not in known:
             raise UsageError(f"{name} {given[name]!r}: {did_you_mean(given[name], known)}")
@@ -158,7 +158,7 @@ def _listed(inspector: Inspector, sessions: Sequence[SessionInfo]) -> Iterator[L
 
 
 def _words(store: Store, session_id: str) -> str:
-    """The first words of a session, by the beginnings of its first messages."""
+    """Return the first words of a session, by the beginnings of its first messages."""
     rows = store.query(
         "SELECT role, preview FROM conversation WHERE session_id = ?"
         " AND role IN ('user', 'assistant') AND node_type <> 'context_injection' LIMIT 6",
@@ -184,7 +184,7 @@ def _beginning(role: str, preview: str) -> Message | None:
 def search(
     store: Store, which: SessionFilter, text: str, at: int
 ) -> tuple[list[FoundText], int | None]:
-    """The places where a text stands, in the sessions from the one at `at` on, newest first.
+    """Return the places where a text stands, in the sessions from the one at `at` on, newest first.
 
     The second value is where it would go on (None: all were looked at). Small and capital letters
     are the same, where they are ASCII.

@@ -56,7 +56,7 @@ class SessionShelf:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def size(self, session_id: str) -> Size:
-        """How much there is of a session now."""
+        """Return how much there is of a session now."""
         counts = [
             self._store.query(
                 f"SELECT count(*) AS n FROM {view} WHERE session_id = ?", [session_id]

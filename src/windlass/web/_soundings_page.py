@@ -47,7 +47,7 @@ class SideBySide:
 
 
 def soundings_page(inspector: Inspector, request: Request) -> Response:
-    """The soundings of a session, phase by phase."""
+    """Return the soundings of a session, phase by phase."""
     session = inspector.session(request)
     inspector.billed(session, _WAIT_S)
     return inspector.respond("soundings.html", session, phases=list(_phases(session)))
@@ -73,7 +73,7 @@ def _phases(session: InspectedSession) -> Iterator[SideBySide]:
 def _columns(
     session: InspectedSession, rows: Sequence[StoredRow], taken: set[int | None]
 ) -> Iterator[SoundingColumn]:
-    """The soundings among the rows of a phase."""
+    """Yield the soundings among the rows of a phase."""
     of_trace = {call.row.trace_id: call for call in session.view.calls}
     indices = dict.fromkeys(
         each.row.sounding_index for each in rows if each.row.sounding_index is not None
@@ -98,7 +98,7 @@ def _columns(
 
 
 def _is_of(stored: StoredRow, index: int) -> bool:
-    """Whether a row says what became of a sounding."""
+    """Return whether a row says what became of a sounding."""
     judged = Evaluation.read(stored.row)
     if judged is not None and judged.sounding == index:
         return True
@@ -108,7 +108,7 @@ def _is_of(stored: StoredRow, index: int) -> bool:
 def _whole(
     session: InspectedSession, rows: Sequence[StoredRow], taken: set[int | None]
 ) -> Iterator[SoundingColumn]:
-    """The soundings that are sessions of their own, where a whole cascade was sounded."""
+    """Yield the soundings that are sessions of their own, where a whole cascade was sounded."""
     infos = {info.session_id: info for info in session.view.children}
     for stored in rows:
         ended = SoundingEnded.read(stored.row)

@@ -85,7 +85,7 @@ def matrix_png(matrix: Matrix, *, dark: bool = False) -> bytes:
 
 
 def matrix_section(matrix: Matrix, address: str) -> str:
-    """The HTML of a matrix, for the inside of a section.
+    """Return the HTML of a matrix, for the inside of a section.
 
     Args:
         matrix: What is drawn.
@@ -166,7 +166,7 @@ def _thick(size: int) -> int:
 
 
 def _ticks(first: int, number: int, size: int, apart: int) -> Iterator[_Tick]:
-    """The numbers at an edge: round ones, so far apart that they can be read."""
+    """Yield the numbers at an edge: round ones, so far apart that they can be read."""
     step = next(
         step
         for power in range(9)

@@ -85,7 +85,7 @@ def serve(
 
 
 def _leading_file(address: str) -> Path:
-    """A file that leads a browser to an address, which only the user can read."""
+    """Return a file that leads a browser to an address, which only the user can read."""
     handle, name = tempfile.mkstemp(prefix="windlass-", suffix=".html")  # with mode 0600
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         to = escape(address)

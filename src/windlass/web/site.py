@@ -57,7 +57,7 @@ _PAGES: Final[Mapping[str, _Page]] = {
 def make_app(
     store: Store, *, token: str, port: int, price_as: str, prices: Mapping[str, Override]
 ) -> AccessGuard:
-    """The pages of a store, for those who have the token.
+    """Yield the pages of a store, for those who have the token.
 
     Args:
         store: What is shown. Nothing is written to it.

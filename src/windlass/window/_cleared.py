@@ -32,7 +32,7 @@ _CLOSER: Final = 0.9
 
 
 def unsaid(shown: Sequence[Entry], cleared: Collection[str]) -> tuple[list[Entry], str]:
-    """The results of the `cleared` calls, by id, that no note in view lists.
+    """Return the results of the `cleared` calls, by id, that no note in view lists.
 
     Also the notes in view, in one text.
     """
@@ -94,7 +94,7 @@ class _Result:
 def _results(
     pending: PendingEdits, places: Sequence[int], hidden: Collection[int], there: str
 ) -> list[_Result]:
-    """The results that are long enough to have a line."""
+    """Return the results that are long enough to have a line."""
     heads = {at: _head(pending, at) for at in places}
     texts = {at: pending.shown(at).text for at in places}
     texts = {at: text for at, text in texts.items() if len(text) > len(heads[at])}
@@ -108,7 +108,7 @@ def _results(
 
 
 def _choose_results(results: Iterable[_Result], room: int) -> list[_Result]:
-    """The longest results, as many as fit into the room and the share."""
+    """Return the longest results, as many as fit into the room and the share."""
     longest = sorted(results, key=lambda one: -one.chars)
     lines, chars, fit = len(CLEARED_HEADER), 0, 0
     for count, one in enumerate(longest, start=1):
@@ -119,7 +119,7 @@ def _choose_results(results: Iterable[_Result], room: int) -> list[_Result]:
 
 
 def _write_note(pending: PendingEdits, results: Sequence[_Result], room: int) -> str:
-    """The note of these results, the longest first, in `room` characters."""
+    """Return the note of these results, the longest first, in `room` characters."""
     left = room - len(CLEARED_HEADER) - sum(len(one.head) + 2 for one in results)
     of = sum(one.chars for one in results)
     lines: dict[int, str] = {}

@@ -64,7 +64,7 @@ class IdentifierIndex:
     def holders(
         self, names: Iterable[str], instead: Mapping[int, ShownNames], but: Collection[int] = ()
     ) -> Counter[str]:
-        """How many messages contain each of the names.
+        """Return how many messages contain each of the names.
 
         `instead` replaces the messages at its positions; the positions `but` do not count.
         """

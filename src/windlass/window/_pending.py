@@ -125,7 +125,7 @@ class PendingEdits:
                 self._note_names(at, standing.entries[at])
 
     def following(self) -> PendingEdits:
-        """What the call after this one would see if nothing were said in between; read-only.
+        """Return what the call after this one would see if nothing were said in between; read-only.
 
         Policies that go by age already make the proposals they will make then; policies for new
         messages make none.
@@ -142,7 +142,7 @@ class PendingEdits:
         )
 
     def without_thinking(self, found: Mapping[int, Message], reason: str) -> PendingEdits:
-        """The same edits, with useless thinking left out of these replies."""
+        """Return the same edits, with useless thinking left out of these replies."""
         copied = PendingEdits(
             self._rules, self.transcript, self.standing, self._notes, self.made.copy()
         )
@@ -159,67 +159,67 @@ class PendingEdits:
         return len(self.transcript.items)
 
     def item(self, at: int) -> Item:
-        """The occurrence of a message."""
+        """Return the occurrence of a message."""
         return self.transcript.items[at]
 
     def original(self, at: int) -> Message:
-        """The message as it occurred."""
+        """Return the message as it occurred."""
         return self.transcript.items[at].message
 
     def shown(self, at: int) -> Message:
-        """The message as it is currently shown, if it is."""
+        """Return the message as it is currently shown, if it is."""
         entry = self.entry(at)
         assert entry is not None
         return entry.message
 
     def entry(self, at: int) -> Entry | None:
-        """Its current entry; None if it is not shown, or is part of an earlier fold."""
+        """Return its current entry; None if it is not shown, or is part of an earlier fold."""
         entries = self.made.entries
         return entries[at] if at in entries else self.standing.entries[at]
 
     def untouched(self, at: int) -> bool:
-        """Whether it is shown as it was said."""
+        """Return whether it is shown as it was said."""
         entry = self.entry(at)
         return entry is not None and entry.because is None
 
     def edit(self, at: int) -> Edit | None:
-        """Its latest edit."""
+        """Return its latest edit."""
         return self.made.edits.get(at) or self.standing.edits.get(at)
 
     def seen(self, at: int) -> int:
-        """How many calls have seen it, in any form; 0 if it was never sent."""
+        """Return how many calls have seen it, in any form; 0 if it was never sent."""
         return self._calls - self.transcript.births[at]
 
     def born(self, seen: int) -> range:
-        """The positions of messages that exactly `seen` calls have seen."""
+        """Return the positions of messages that exactly `seen` calls have seen."""
         return self.transcript.born(self._calls - seen)
 
     def call(self, at: int) -> ToolCall | None:
-        """The tool call that the result at this position answers."""
+        """Return the tool call that the result at this position answers."""
         return self.transcript.call_of.get(at)
 
     def caller(self, at: int) -> int | None:
-        """The position of the assistant message whose call the result answers."""
+        """Return the position of the assistant message whose call the result answers."""
         return self.transcript.caller_of.get(at)
 
     def results(self, at: int) -> Sequence[int]:
-        """The positions of the results of the calls that the assistant message makes."""
+        """Return the positions of the results of the calls that the assistant message makes."""
         return self.transcript.results_of.get(at, ())
 
     def size(self, message: Message) -> int:
-        """Tokens of a message, by the conversation's count."""
+        """Return tokens of a message, by the conversation's count."""
         return self._rules.count(message)
 
     def pinned(self, at: int) -> bool:
-        """Whether it must stay as it is at this call."""
+        """Return whether it must stay as it is at this call."""
         return self.pinned_until(at) >= self.turn
 
     def pinned_until(self, at: int) -> float:
-        """The last call at which it must stay as it is; 0: it need not."""
+        """Return the last call at which it must stay as it is; 0: it need not."""
         return max(self.made.pins.get(at, 0), self.standing.pins.get(at, 0))
 
     def exchange(self, at: int) -> tuple[int, ...]:
-        """The positions of an assistant message and of the results of its calls.
+        """Return the positions of an assistant message and of the results of its calls.
 
         Also those of the messages in which its calls to a provider's tools go on.
         """
@@ -239,27 +239,27 @@ class PendingEdits:
         return len(self.results(at)) == len(entry.message.tool_calls)
 
     def due(self, policy: str) -> Sequence[int]:
-        """The positions that `policy` wanted to look at again at this call."""
+        """Return the positions that `policy` wanted to look at again at this call."""
         asked = self._notes.looks.get(self.turn, {}).get(policy, ())
         now = [at for name, at, turn in self._promised if (name, turn) == (policy, self.turn)]
         return (*asked, *now)
 
     def aged(self, policy: str, calls: int) -> Sequence[int]:
-        """The due positions, then those that this many calls have seen."""
+        """Return the due positions, then those that this many calls have seen."""
         return (*self.due(policy), *self.born(calls))
 
     def kind(self, at: int, text: str) -> Kind:
-        """The kind of a text in the result at this position."""
+        """Return the kind of a text in the result at this position."""
         call = self.call(at)
         return kind_of(call, text, self._rules.facts.get(call.name) if call else None)
 
     def file_access(self, at: int) -> FileAccess:
-        """What the call behind the result at this position read and wrote."""
+        """Return what the call behind the result at this position read and wrote."""
         call = self.call(at)
         return file_access(call, self._rules.facts.get(call.name) if call else None)
 
     def names_held_only(self, span: Collection[int], names: Iterable[str]) -> list[str]:
-        """The names that only the span holds among what is shown, in order."""
+        """Return the names that only the span holds among what is shown, in order."""
         holders = self.standing.names.holders(names, self.made.names, span)
         return [name for name in names if holders[name] <= 0]
 
@@ -268,7 +268,7 @@ class PendingEdits:
         return self.pinned(at) or (self._in_open_loop(at) and _has_signature(self.original(at)))
 
     def holds(self, at: int, end: int | None = None) -> bool:
-        """Whether thinking shown from `at` up to `end` forbids a change there.
+        """Return whether thinking shown from `at` up to `end` forbids a change there.
 
         Edits that the user's settings ask for are still made, and the thinking is left out.
         """
@@ -279,7 +279,7 @@ class PendingEdits:
         return last > bisect_left(thinking, at)
 
     def names(self, at: int) -> AbstractSet[str]:
-        """The names in what is shown of the message, which no call has seen yet."""
+        """Return the names in what is shown of the message, which no call has seen yet."""
         return self.made.names[at].names if at in self.made.names else NONE
 
     @property
@@ -302,7 +302,7 @@ class PendingEdits:
     def recall_hint(
         self, at: int, *, part: bool = False, lines: Callable[[], Span | None] = lambda: None
     ) -> str:
-        """How to get the original back, for a placeholder: its reference, or a path.
+        """Return how to get the original back, for a placeholder: its reference, or a path.
 
         Where nothing does, how to call the tool again: `part` says that a part of its result is
         shown, `lines` gives the lines that are not, where they are known.
@@ -316,12 +316,12 @@ class PendingEdits:
         return f"{again}, {hint}"
 
     def gives_again(self, at: int) -> bool:
-        """Whether what the message said can be had again, by whatever way."""
+        """Return whether what the message said can be had again, by whatever way."""
         reruns = self._rules.reruns
         return reruns is None or reruns.give_again(self.call(at))
 
     def asked_again(self, at: int) -> bool:
-        """Whether it answers a call that is repeated because its result is not shown whole.
+        """Return whether it answers a call that is repeated because its result is not shown whole.
 
         Only where nothing but the tool gives it again.
         """
@@ -330,14 +330,14 @@ class PendingEdits:
         return edit is not None and edit.because not in _KEEPING
 
     def same_call_before(self, at: int) -> int | None:
-        """The position of the last result that calls have seen of the same call."""
+        """Return the position of the last result that calls have seen of the same call."""
         call = self.call(at)
         if call is None:
             return None
         return self.index(_LastResults).places.get((call.name, call.canonical_arguments))
 
     def index(self, kind: type[_Index]) -> _Index:
-        """What a policy derives from the messages that calls have seen, kept for speed."""
+        """Return what a policy derives from the messages that calls have seen, kept for speed."""
         index, upto = self._notes.indexes.get(kind) or (kind(), 0)
         for at in range(upto, self.fresh.start):
             index.add(self, at)
@@ -362,7 +362,7 @@ class PendingEdits:
         self.made.pins[at] = max(self.made.pins.get(at, 0), until)
 
     def want(self, want: Want) -> str | None:
-        """The wanted text, if somebody supplied it; else ask for it now."""
+        """Return the wanted text, if somebody supplied it; else ask for it now."""
         text = self._notes.supplied.get(want.key)
         if text is None:
             self.made.wants.append(want)
@@ -442,7 +442,7 @@ class PendingEdits:
     # ---- what every edit must keep -----------------------------------------------------
 
     def _removable(self, span: Sequence[int], *, closes: bool = False) -> list[tuple[int, Entry]]:
-        """The shown messages of the span, if all of it may be removed; else none."""
+        """Return the shown messages of the span, if all of it may be removed; else none."""
         inside = set(span)
         shown: list[tuple[int, Entry]] = []
         for at in span:
@@ -496,7 +496,7 @@ class _LastResults:
 
 
 def _is_placeholder(text: str) -> bool:
-    """Whether a text begins like a placeholder for an original."""
+    """Return whether a text begins like a placeholder for an original."""
     return text.find("result_", 0, _PLACEHOLDER_CHARS) > 0 and bool(_PLACEHOLDER.match(text))
 
 
@@ -560,7 +560,7 @@ class Proposal:
     closes: bool = False
 
     def message(self, pending: PendingEdits) -> Message | None:
-        """The message that `write` gives now; None if there is nothing to gain."""
+        """Return the message that `write` gives now; None if there is nothing to gain."""
         if self.write is None or (not self.folds and pending.entry(self.span[0]) is None):
             return None
         return self.write if isinstance(self.write, Message) else self.write(pending)

@@ -49,7 +49,7 @@ _FOLDED: Final = re.compile(r"\[(?:Turns? \d[\d-]*\] |Summary of turns \d|Attemp
 
 
 def is_marked(text: str, *, words: bool) -> bool:
-    """Whether a text was shortened by a window: it names its original, or is a fold's.
+    """Return whether a text was shortened by a window: it names its original, or is a fold's.
 
     `words`: a model wrote it, or the arguments of a call.
     """
@@ -83,7 +83,7 @@ class Reference:
     rows: bool = False
 
     def write(self, about: str = "") -> str:
-        """The line, with a few words about the message, if there are some."""
+        """Return the line, with a few words about the message, if there are some."""
         numbered = " as {}-{}".format(*self.numbered) if self.numbered else ""
         path = f" {self.path}" if self.path else ""
         behind = f", {about}" if about else ""
@@ -92,13 +92,13 @@ class Reference:
 
 
 def read_reference(line: str) -> Reference | None:
-    """What the line stands for; None: it is a line of its own."""
+    """Return what the line stands for; None: it is a line of its own."""
     match = REFERENCE.fullmatch(line) if line.startswith("[") else None
     return _read(match) if match else None
 
 
 def references_in(text: str) -> list[Reference]:
-    """What the lines stand for that a text says, in their order."""
+    """Return what the lines stand for that a text says, in their order."""
     return [_read(match) for match in REFERENCE.finditer(text)] if may_refer(text) else []
 
 
@@ -109,12 +109,12 @@ def _read(match: re.Match[str]) -> Reference:
 
 
 def may_refer(text: str) -> bool:
-    """Whether a text may hold references: asked first, for the expressions take longer."""
+    """Return whether a text may hold references: asked first, for the expressions take longer."""
     return " of result_" in text or ", result_" in text
 
 
 def referred_to(text: str) -> set[str]:
-    """What the references in a text name."""
+    """Return what the references in a text name."""
     if not may_refer(text):
         return set()
     return {one.ref for one in references_in(text)} | set(SAME.findall(text))

@@ -88,13 +88,13 @@ reads no file."""
 
 @lru_cache(maxsize=256)
 def reads_files(command: str) -> bool:
-    """Whether a command, or a call of one in code, prints files among other things."""
+    """Return whether a command, or a call of one in code, prints files among other things."""
     return "<<" not in command and bool(_READS.search(command, 0, 4 * _MAX_CHARS))
 
 
 @lru_cache(maxsize=512)
 def read_shell(command: str) -> Shell:
-    """What the command shows and touches."""
+    """Return what the command shows and touches."""
     here = _HEREDOC.match(command)
     if here:
         append = (here[1] or here[3]) == ">>"
@@ -168,7 +168,7 @@ def with_body(command: str, change: Callable[[str], str]) -> str:
 
 
 def _jobs(command: str) -> list[list[list[str]]] | None:
-    """The pipes of a command, each a list of commands, each its words; None: not plain."""
+    """Return the pipes of a command, each a list of commands, each its words; None: not plain."""
     jobs: list[list[list[str]]] = [[[]]]
     word = ""
     end = 0

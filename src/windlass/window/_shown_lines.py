@@ -131,19 +131,19 @@ class LineIndex:
         self._shown.append(shown)
 
     def whole(self, pending: PendingEdits, text: str) -> ShownText | None:
-        """The newest result that shows exactly this text."""
+        """Return the newest result that shows exactly this text."""
         for shown in reversed(self._texts.get(text, ())):
             if is_shown(pending, shown):
                 return shown
         return None
 
     def whole_cut(self, pending: PendingEdits, original: str) -> ShownText | None:
-        """The result that was this text and is shown cut."""
+        """Return the result that was this text and is shown cut."""
         shown = self._cut.get(original)
         return shown if shown is not None and is_shown(pending, shown) else None
 
     def runs(self, pending: PendingEdits, text: str) -> Iterator[LineRun]:
-        """The longest runs of its lines that one text shows, in order, none overlapping."""
+        """Yield the longest runs of its lines that one text shows, in order, none overlapping."""
         places = self._runs
         if not places:
             return
@@ -220,7 +220,7 @@ class LineIndex:
 
 
 def is_shown(pending: PendingEdits, shown: ShownText) -> bool:
-    """Whether a text is in view as it was when it was taken in."""
+    """Return whether a text is in view as it was when it was taken in."""
     entry = pending.entry(shown.at)
     if entry is None or entry.message is shown.message:
         return entry is not None
@@ -262,7 +262,7 @@ class _New:
         return shift
 
     def is_so(self, shown: str, at: int, how: int | _Counted) -> bool:
-        """Whether the line is what is shown in just this way."""
+        """Return whether the line is what is shown in just this way."""
         line = self.lines[at]
         if isinstance(how, _Counted):
             first = self._number
@@ -297,7 +297,7 @@ def _lines_of(pending: PendingEdits, shown: ShownText) -> _Lines:
 
 
 def _text_of(entry: Entry) -> str:
-    """What a result shows, its lines as they were before they were written shorter."""
+    """Return what a result shows, its lines as they were before they were written shorter."""
     text = entry.message.text
     exact = entry.because in ("encode", "repeat") and legend_of(text) is None
     return widened(text) if exact else text
@@ -305,7 +305,7 @@ def _text_of(entry: Entry) -> str:
 
 @lru_cache(maxsize=64)
 def _lines(text: str, original: str, *, refers: bool) -> _Lines:
-    """The lines of a text, and the number of each in its original."""
+    """Return the lines of a text, and the number of each in its original."""
     lines = text.split("\n")
     if text == original:
         return lines, range(1, len(lines) + 1)
@@ -336,7 +336,7 @@ def _lines(text: str, original: str, *, refers: bool) -> _Lines:
 
 
 def _has_rows(text: str) -> bool:
-    """Whether a text is data in rows, or begins with rows of another."""
+    """Return whether a text is data in rows, or begins with rows of another."""
     if is_encoded(text):
         return True
     first = read_reference(text.partition("\n")[0])
@@ -351,7 +351,7 @@ def _places(lines: Sequence[str]) -> Mapping[str, list[int]]:
 
 
 def _argument_texts(message: Message) -> Iterator[tuple[str, str]]:
-    """The texts of several lines in the arguments of its calls, each with its path."""
+    """Yield the texts of several lines in the arguments of its calls, each with its path."""
     several = len(message.tool_calls) > 1
     for number, call in enumerate(message.tool_calls):
         if "\\n" in call.arguments:
@@ -374,7 +374,7 @@ def _texts_in(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]
 
 @lru_cache(maxsize=8)
 def keys_of(text: str) -> Sequence[int]:
-    """What two lines of a text, from each start on, are found by.
+    """Return what two lines of a text, from each start on, are found by.
 
     Asked when the text is new, and again when it was sent.
     """

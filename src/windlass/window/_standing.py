@@ -85,7 +85,7 @@ class TokenCount:
         self._came.append(message)
 
     def came(self) -> int:
-        """Tokens of all messages as they came."""
+        """Return tokens of all messages as they came."""
         for message in self._came[self._counted :]:
             self._came_tokens += self._count(message)
         self._counted = len(self._came)
@@ -143,7 +143,7 @@ class CallEdits:
     saved: int = 0
 
     def copy(self) -> CallEdits:
-        """A copy that can be changed independently."""
+        """Return a copy that can be changed independently."""
         return CallEdits(
             dict(self.entries),
             dict(self.names),

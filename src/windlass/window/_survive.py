@@ -54,7 +54,7 @@ def flat(text: str, chars: int) -> str:
 
 
 def head_tail(text: str, chars: int, notice: str, *, head: float = 0.6) -> str:
-    """The head and tail of a text, `chars` characters in all, with `notice` between them.
+    """Return the head and tail of a text, `chars` characters in all, with `notice` between them.
 
     `{}` in `notice` becomes the number of characters left out. A text that fits comes back.
     """
@@ -95,7 +95,7 @@ def with_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def to_sentence_end(text: str, chars: int) -> str:
-    """The text cut at the last end of a sentence or line within `chars` characters.
+    """Return the text cut at the last end of a sentence or line within `chars` characters.
 
     Where the second half of these holds none, it is cut between words; a code block that is
     open there is closed.
@@ -111,7 +111,7 @@ def to_sentence_end(text: str, chars: int) -> str:
 
 
 def first_sentence(text: str, chars: int) -> str:
-    """The first sentence of a text, in one line of at most `chars` characters."""
+    """Return the first sentence of a text, in one line of at most `chars` characters."""
     text = text.strip()
     end = next((m.end() for m in _SENTENCE.finditer(text, 0, chars * 4) if m.end() > 1), len(text))
     return flat(text[:end], chars)
@@ -121,12 +121,12 @@ def first_sentence(text: str, chars: int) -> str:
 
 
 def turn_number(pending: PendingEdits, at: int) -> int:
-    """The turn of a message: as recorded, else the number of the call before it."""
+    """Return the turn of a message: as recorded, else the number of the call before it."""
     return max(1, pending.item(at).turn or pending.transcript.births[at])
 
 
 def call_text(call: ToolCall) -> str:
-    """A call with its arguments, long ones cut: `grep("keel", path="src")`."""
+    """Return a call with its arguments, long ones cut: `grep("keel", path="src")`."""
     try:
         arguments = call.parsed()
     except (ValueError, RecursionError):
@@ -138,7 +138,7 @@ def call_text(call: ToolCall) -> str:
 
 
 def told(pending: PendingEdits, at: int) -> str:
-    """A result or a call in a few words: its tool, and how the first argument begins."""
+    """Return a result or a call in a few words: its tool, and how the first argument begins."""
     call, message = pending.call(at), pending.original(at)
     if call is None and message.tool_calls:
         return f"your call of {message.tool_calls[0].name}"
@@ -151,7 +151,7 @@ def told(pending: PendingEdits, at: int) -> str:
 
 
 def outcome(message: Message) -> str:
-    """What came out of a call, in a line: an error, a count with the first names, a line."""
+    """Return what came out of a call, in a line: an error, a count with the first names, a line."""
     text = message.text
     shown = "; ".join(f"[Image: {picture.describe()}]" for picture in message.pictures)
     line = _outcome(text, failed=has_failed(message)) if text.strip() or not shown else ""
@@ -176,7 +176,7 @@ def _outcome(text: str, *, failed: bool) -> str:
 
 
 def _records(text: str) -> str:
-    """A JSON text that holds a list, as a count and the first of it; else empty."""
+    """Return a JSON text that holds a list, as a count and the first of it; else empty."""
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -204,7 +204,7 @@ def _short(value: object) -> str:
 
 
 def exchange_lines(pending: PendingEdits, at: int, error_chars: int) -> list[str]:
-    """The calls of an assistant message, each with its result in a line, in their order.
+    """Return the calls of an assistant message, each with its result in a line, in their order.
 
     `[Turn 3] web_search("x") -> 8 results, ...; reference`. Behind the line of a call that failed
     stand the lines of its errors, in `error_chars` characters.
@@ -256,7 +256,7 @@ def with_lost_names(
 
 
 def with_text(message: Message, text: str) -> Message:
-    """The message with `text` in place of its text pieces, where the first of them stood.
+    """Return the message with `text` in place of its text pieces, where the first of them stood.
 
     What was said about a piece (`with` parts) goes with it; everything else stays.
     """
@@ -288,7 +288,7 @@ def summarised(
     reason: str,
     must: bool = False,
 ) -> Iterator[Proposal]:
-    """One message for a span: a header, a summary of what is `shown`, and the names it lacks.
+    """Yield one message for a span: a header, a summary of what is `shown`, and the names it lacks.
 
     The summary is asked for under `key`. Nothing is proposed until a text is there that says
     something, has at most `tokens` tokens and does not report an error. The names have as many

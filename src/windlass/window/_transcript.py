@@ -61,7 +61,7 @@ class Transcript:
         return range(self._starts[turn], end)
 
     def results_in(self, turn: int) -> range:
-        """The positions of what was said in a turn from its first tool result on."""
+        """Return the positions of what was said in a turn from its first tool result on."""
         born = self.born(turn)
         first = next((at for at in born if at in self.call_of), born.stop)
         return range(first, born.stop)

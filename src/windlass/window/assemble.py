@@ -32,7 +32,7 @@ class Blocks:
 
 
 def assemble(blocks: Blocks, own: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The entries of a request, in order.
+    """Return the entries of a request, in order.
 
     A reply that said nothing and called nothing is left out: no provider takes it back.
     """
@@ -45,14 +45,14 @@ def assemble(blocks: Blocks, own: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def says_nothing(message: Message) -> bool:
-    """Whether it is a reply without words and calls."""
+    """Return whether it is a reply without words and calls."""
     return message.role == "assistant" and not message.parts and not message.tool_calls
 
 
 def tools_needed(
     allowed: Sequence[ToolSpec], messages: Sequence[Message], definitions: dict[str, ToolSpec]
 ) -> tuple[ToolSpec, ...]:
-    """The tools a request must define: the phase's, then those its messages call.
+    """Return the tools a request must define: the phase's, then those its messages call.
 
     A provider refuses a call in the history whose tool the request does not define
     (Anthropic), so replayed and snowballed calls bring their definitions along.

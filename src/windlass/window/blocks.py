@@ -49,11 +49,11 @@ class Attached:
         return tuple(filter(None, (self.note, self.lasting, self.block)))
 
     def stands_on(self, message: Message) -> bool:
-        """Whether the message is shown as it was when the blocks were added."""
+        """Return whether the message is shown as it was when the blocks were added."""
         return message is self.bare or message.key == self.bare.key
 
     def added(self, entry: Entry) -> Entry:
-        """The entry with the blocks at its end."""
+        """Return the entry with the blocks at its end."""
         return replace(entry, message=self.message, block=True)
 
     @property
@@ -62,7 +62,7 @@ class Attached:
         return replace(self, block="", lasting="") if self.note else None
 
     def without_block(self) -> Attached | None:
-        """The part that must stay; None if nothing must."""
+        """Return the part that must stay; None if nothing must."""
         return replace(self, block="", tokens=0) if self.lasting or self.note else None
 
 
@@ -83,12 +83,12 @@ class WithBlocks:
 
 
 def takes_blocks(message: Message) -> bool:
-    """Whether blocks may be added to a message."""
+    """Return whether blocks may be added to a message."""
     return message.role in ("user", "tool")
 
 
 def with_blocks(entries: Sequence[Entry], attached: Mapping[str, Attached]) -> WithBlocks:
-    """The entries with the blocks of earlier calls; the last gets that of its own call."""
+    """Return the entries with the blocks of earlier calls; the last gets that of its own call."""
     shown, older = list(entries), dict[int, str]()
     for at, entry in enumerate(shown[:-1]) if attached else ():
         block = attached.get(entry.item.id)
@@ -98,7 +98,7 @@ def with_blocks(entries: Sequence[Entry], attached: Mapping[str, Attached]) -> W
 
 
 def let_go(entries: Sequence[Entry], before: WithBlocks, start: int) -> WithBlocks:
-    """The same without older blocks from the position `start` on."""
+    """Return the same without older blocks from the position `start` on."""
     attached = dict(before.attached)
     gone = 0
     for at, ident in before.older.items():
@@ -143,7 +143,7 @@ class BlockTokens:
 
     @classmethod
     def of(cls, tokens: Mapping[int, int], sent: int) -> BlockTokens:
-        """Tokens by position, of a request that ended before position `sent`."""
+        """Return tokens by position, of a request that ended before position `sent`."""
         places = sorted(at for at in tokens if at < sent)
         sums = accumulate((tokens[at] for at in places), initial=0)
         return cls(tuple(places), tuple(sums), tokens.get(sent - 1, 0))
@@ -154,7 +154,7 @@ class BlockTokens:
         return self.sums[-1]
 
     def before(self, at: int) -> int:
-        """Tokens of the blocks in front of a position: those that stand if it changes."""
+        """Return tokens of the blocks in front of a position: those that stand if it changes."""
         return self.sums[bisect_left(self.places, at)]
 
 

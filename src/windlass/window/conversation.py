@@ -134,7 +134,7 @@ class Conversation:
         return {**self.standing.edits, **self.pending.edits}
 
     def edited_soon(self, calls: int) -> list[int]:
-        """The places at which later calls may begin to differ, as far as is known.
+        """Return the places at which later calls may begin to differ, as far as is known.
 
         They are places among the entries of the next call, the soonest first, followed by the first
         waiting edit.
@@ -161,7 +161,7 @@ class Conversation:
         return [at - bisect_left(gone, at) for at in soon]
 
     def worth_writing(self) -> int | None:
-        """How many of the next call's entries are worth writing to a cache (None: all).
+        """Return how many of the next call's entries are worth writing to a cache (None: all).
 
         Later entries will differ at the call after it: the policies are going to shorten the first
         of them, and the bill is lower if it was not written.
@@ -259,7 +259,7 @@ class Conversation:
         self._plan = None
 
     def window(self) -> Window:
-        """What the next call sees. Asking again changes nothing."""
+        """Return what the next call sees. Asking again changes nothing."""
         plan = self._planned()
         made = plan.step.made
         entries = self.standing.entries.copy()
@@ -282,7 +282,7 @@ class Conversation:
         return bool(self.rules.holds and self.standing.thinking)
 
     def _planned(self) -> WindowPlan:
-        """The plan of the next call, made now if it was not made yet."""
+        """Return the plan of the next call, made now if it was not made yet."""
         if self._plan is None:
             self._plan = self._decide()
         return self._plan
@@ -309,13 +309,13 @@ class Conversation:
         return float("inf") if self._cooled else self._pauses.gap
 
     def _moment(self) -> Moment:
-        """What is known of the moment of the next call."""
+        """Return what is known of the moment of the next call."""
         gap, ledger = self._gap, self.ledger
         cold = self.planner is not None and self.planner.is_cold(gap)
         return Moment(cold, self._windows, self._compacted_at, ledger.bill, ledger.everything)
 
     def _planning(self, step: PendingEdits) -> Planning | None:
-        """The planning of one call, with the tokens of all that was sent."""
+        """Return the planning of one call, with the tokens of all that was sent."""
         if self.planner is None:
             return None
         sizes = self.standing.sizes(self.sent)
@@ -324,7 +324,7 @@ class Conversation:
         return self.planner.plan(step, self.ledger, last, self.standing.tokens.came(), gap)
 
     def _gone_by_now(self, step: PendingEdits) -> Sequence[int]:
-        """The positions of messages that the next call does not show, in order."""
+        """Return the positions of messages that the next call does not show, in order."""
         gone = self.standing.gone
         now = {at for at, entry in step.made.entries.items() if entry is None}
         return sorted({*gone, *now}) if now else gone
@@ -368,7 +368,7 @@ class Conversation:
 
 
 def _proposals(policy: WindowPolicy, step: PendingEdits) -> Iterable[Proposal]:
-    """What a policy proposes; where nothing gets originals back, of what can be had again.
+    """Return what a policy proposes; where nothing gets originals back, of what can be had again.
 
     What is off unless a user asks for it is done as it was asked for.
     """
@@ -377,7 +377,7 @@ def _proposals(policy: WindowPolicy, step: PendingEdits) -> Iterable[Proposal]:
 
 
 def _is_shortened(message: Message) -> bool:
-    """Whether a window showed this message in place of a longer one."""
+    """Return whether a window showed this message in place of a longer one."""
     words = message.role == "assistant"
     return any(
         is_marked(part.text, words=words) for part in message.parts if isinstance(part, Text)

@@ -14,7 +14,7 @@ from windlass.window.entries import Entry
 
 
 def turns(entries: Sequence[Entry]) -> list[tuple[Entry, ...]]:
-    """The entries cut at every cut point, in order; the last turn may lack its answer."""
+    """Return the entries cut at every cut point, in order; the last turn may lack its answer."""
     groups: list[list[Entry]] = []
     answered = True
     for entry in entries:
@@ -42,7 +42,7 @@ def last_turns(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
 def newest_within(
     entries: Sequence[Entry], limit: int, count: Callable[[Message], int]
 ) -> tuple[Entry, ...]:
-    """The newest whole turns whose messages together take at most `limit` tokens."""
+    """Return the newest whole turns whose messages together take at most `limit` tokens."""
     kept: list[tuple[Entry, ...]] = []
     left = limit
     for turn in reversed(turns(entries)):

@@ -70,7 +70,7 @@ _TASK_CHARS: Final = 20_000
 
 
 def kind_of_name(name: str) -> str:
-    """What a name is by its shape: one of `ORDER`."""
+    """Return what a name is by its shape: one of `ORDER`."""
     if name.isidentifier() and name.isascii():  # most are; the expression says the same of them
         return "snake" if "_" in name else "code"
     match = _SHAPE.match(name)
@@ -101,7 +101,7 @@ def error_lines(text: str, room: int) -> str:
 
 
 def failure_lines(text: str, room: int, there: Container[str] = ()) -> str:
-    """The lines of a failed result that tell of an error, each once and in order.
+    """Return the lines of a failed result that tell of an error, each once and in order.
 
     But for those that are `there` already. All of them where they fit into `room` characters.
     Else long ones are cut, those whose words report an error go before those that only have such
@@ -145,7 +145,7 @@ def _left_out(count: int) -> str:
 
 
 def _around(line: str, at: int) -> str:
-    """A long line in at most `LINE_CHARS` characters: its beginning, its error, its end.
+    """Return a long line in at most `LINE_CHARS` characters: its beginning, its error, its end.
 
     It begins with a place or a host, and ends with what was wrong.
     """
@@ -168,7 +168,7 @@ def words_of(*texts: str) -> frozenset[str]:
 
 
 def chars_of(names: Collection[str]) -> int:
-    """The characters of names with a space behind each."""
+    """Return the characters of names with a space behind each."""
     return len("".join(names)) + len(names)  # to sum lengths takes twice as long
 
 
@@ -180,7 +180,7 @@ def digest(
     order: tuple[str, ...] = ORDER,
     task: frozenset[str] = frozenset(),
 ) -> str:
-    """What of a text is worth `room` characters: the lines that report an error, then names.
+    """Return what of a text is worth `room` characters: the lines that report an error, then names.
 
     Args:
         names: The names in it that nothing else in view holds, in the order of the text.
@@ -196,7 +196,7 @@ def digest(
 
 
 def _alone(names: Sequence[str], lines: str) -> list[str]:
-    """The names that stand neither in the lines nor in another of them."""
+    """Return the names that stand neither in the lines nor in another of them."""
     text = " ".join((lines, *names))
     at = len(lines) + 1
     kept: list[str] = []
@@ -210,7 +210,7 @@ def _alone(names: Sequence[str], lines: str) -> list[str]:
 def _chosen(
     names: Sequence[str], room: int, text: str, order: tuple[str, ...], task: frozenset[str]
 ) -> list[str]:
-    """Those of the names that are worth the room, in their order."""
+    """Return those of the names that are worth the room, in their order."""
     of_kind: dict[str, list[str]] = {kind: [] for kind in order}
     for kind, name in zip(map(kind_of_name, names), names, strict=True):
         of_kind[kind].append(name)
@@ -231,7 +231,7 @@ def _chosen(
 
 
 def _by_task(names: list[str], task: frozenset[str]) -> list[str]:
-    """The names that share a word with the task before the others."""
+    """Return the names that share a word with the task before the others."""
     shared = task.intersection(_RUN.findall(" ".join(names).casefold()))
     if not shared:
         return names

@@ -185,7 +185,7 @@ class Driver:
     def with_older_blocks(
         self, entries: Sequence[Entry], tools: Sequence[ToolSpec], gap: float | None
     ) -> tuple[WithBlocks, int, str]:
-        """The entries with those blocks of earlier calls that cost something to leave out.
+        """Return the entries with those blocks of earlier calls that cost something to leave out.
 
         Also the position from which on all is written anew, and why.
         """
@@ -226,7 +226,7 @@ class Driver:
         return {entries[at].item.id: message for at, message in stale.items()}
 
     def _without_stale(self, blocks: WithBlocks, tools: Sequence[ToolSpec]) -> WithBlocks:
-        """What a call shows, without thinking that is bound to messages no longer shown."""
+        """Return what a call shows, without thinking that is bound to messages no longer shown."""
         stale = self._stale(blocks.entries, tools)
         if not stale:
             return blocks
@@ -246,7 +246,7 @@ class Driver:
     def _cleared_note(
         self, entries: Sequence[Entry], size: Callable[[str], int]
     ) -> tuple[str, tuple[Item, ...]]:
-        """What the next call says of results that the provider cleared, and of which."""
+        """Return what the next call says of results that the provider cleared, and of which."""
         sent, cleared = self.cache.sent, self.cache.cleared
         if not (self._notes and cleared.uses and sent and entries):
             return "", ()
@@ -274,7 +274,7 @@ class Driver:
         size: Callable[[str], int],
         fits: Callable[[Sequence[Message]], bool],
     ) -> NextRequest:
-        """What the next call shows with its blocks, and its cache marks.
+        """Return what the next call shows with its blocks, and its cache marks.
 
         Nothing that was sent changes by it. Thinking that the call cannot show goes for good.
 
@@ -313,7 +313,7 @@ class Driver:
         return NextRequest(blocks, because, sent, lifetime, cleared)
 
     def _worth_writing(self, entries: Sequence[Entry], *, last: bool) -> int | None:
-        """How many of the next call's entries are worth writing to the cache (None: all)."""
+        """Return how many of the next call's entries are worth writing to the cache (None: all)."""
         if not last:
             return self.conversation.worth_writing()
         return next((at for at, entry in enumerate(entries) if not entry.message.is_system), 0)

@@ -130,17 +130,17 @@ class Want:
 
 
 def targets(edit: Edit) -> tuple[str, ...]:
-    """The ids of the occurrences that an edit changes."""
+    """Return the ids of the occurrences that an edit changes."""
     return edit.ids if isinstance(edit, Fold) else (edit.id,)
 
 
 def show(items: Iterable[Item], reason: str) -> tuple[Entry, ...]:
-    """The items as they were said, all for the same reason."""
+    """Return the items as they were said, all for the same reason."""
     return tuple(Entry(item, item.message, reason) for item in items)
 
 
 def changed(entry: Entry, edit: Edit) -> Entry | None:
-    """One entry under its edit; None where it is not shown any more."""
+    """Return one entry under its edit; None where it is not shown any more."""
     match edit:
         case Drop():
             return None
@@ -151,7 +151,7 @@ def changed(entry: Entry, edit: Edit) -> Entry | None:
 
 
 def apply(entries: Sequence[Entry], edits: Mapping[str, Edit]) -> tuple[Entry, ...]:
-    """The entries under the edits: the only code that rewrites what is sent.
+    """Return the entries under the edits: the only code that rewrites what is sent.
 
     `edits` holds the latest edit of each occurrence. An entry whose occurrence has
     none comes back as the same object.

@@ -28,7 +28,7 @@ _EXITED: Final = re.compile(r"(?:returncode>|[Ee]xit code:?|EXIT CODE:)\s*(?:[1-
 
 
 def has_failed(message: Message) -> bool:
-    """Whether this tool result tells of a failure."""
+    """Return whether this tool result tells of a failure."""
     return message.failed or looks_failed(message.text)
 
 

@@ -131,7 +131,7 @@ class Intake:
         self._named: set[str] = set()
 
     def take(self, chat: Mapping[str, Any]) -> list[IntakeMessage]:
-        """The next chat dict, as what goes on.
+        """Return the next chat dict, as what goes on.
 
         Raises SequenceError with the position and the rule where it cannot be mended; the
         next dict then has this position.
@@ -184,7 +184,7 @@ class Intake:
         *,
         apart: bool = False,
     ) -> list[IntakeMessage]:
-        """The next message, as what goes on.
+        """Return the next message, as what goes on.
 
         `ident` is the name its occurrence has already, `mended` what was done to it before.
         `apart`: the pictures of a result stand in a message of their own.
@@ -214,7 +214,7 @@ class Intake:
     def _reply(
         self, message: Message, position: int, ident: str | None, said: list[str]
     ) -> IntakeMessage:
-        """A reply, whose calls are open from here on."""
+        """Return a reply, whose calls are open from here on."""
         if before := message.tool_calls:
             message = self._with_new_ids(message)
             self._caller = message
@@ -228,12 +228,12 @@ class Intake:
         return IntakeMessage(item, position, "; ".join(said) or None)
 
     def revised(self) -> list[Revised]:
-        """What became of earlier messages since this was asked last."""
+        """Return what became of earlier messages since this was asked last."""
         revised, self._revised = self._revised, []
         return revised
 
     def close(self, position: int) -> list[IntakeMessage]:
-        """What must stand before the next reply: answers to the calls that have none.
+        """Return what must stand before the next reply: answers to the calls that have none.
 
         Raises SequenceError, naming the position of that, for a call whose answer cannot be made
         up.
@@ -325,7 +325,7 @@ class Intake:
     def _unasked(
         self, message: Message, position: int, ident: str | None, said: list[str]
     ) -> list[IntakeMessage]:
-        """A result that no open call waits for, as a user's message."""
+        """Return a result that no open call waits for, as a user's message."""
         key = message.tool_call_id
         fate = self._fates.get(key or "", _UNKNOWN)
         head = ORPHAN
@@ -361,7 +361,7 @@ class Intake:
         return [taken]
 
     def _with_new_ids(self, message: Message) -> Message:
-        """The message with ids that were not used before."""
+        """Return the message with ids that were not used before."""
         calls: list[ToolCall] = []
         for call in message.tool_calls:
             new = call.id
@@ -375,7 +375,7 @@ class Intake:
         return message if same else replace(message, tool_calls=tuple(calls))
 
     def _item(self, message: Message, ident: str | None) -> Item:
-        """The occurrence under its own name; a name that was used before counts as none."""
+        """Return the occurrence under its own name; a name that was used before counts as none."""
         while ident is None or ident in self._named:
             short = _without_marks(message).content_hash
             met = self._met[short] = self._met.get(short, 0) + 1
@@ -425,14 +425,14 @@ def _without_marks(message: Message) -> Message:
 
 
 def _in_words(message: Message) -> Message:
-    """The message with words in the place of its pictures and of their further keys."""
+    """Return the message with words in the place of its pictures and of their further keys."""
     texts = [f"[Image: {part.describe()}]" for part in message.pictures]
     bare = without_pictures(message)
     return bare.with_parts(*bare.parts, *map(Text, texts))
 
 
 def _says_nothing(message: Message) -> bool:
-    """Whether there is nothing to send: no calls, blank text, and of vendors' keys at most.
+    """Return whether there is nothing to send: no calls, blank text, and of vendors' keys at most.
 
     A reply may be a vendor's key alone (a refusal, reasoning).
     """
@@ -469,7 +469,7 @@ def _check_rules(message: Message, where: str) -> None:
 
 
 def _as_meant(chat: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], list[str]]:
-    """The dict as the endpoint takes it, and what was changed: its meaning is the same."""
+    """Return the dict as the endpoint takes it, and what was changed: its meaning is the same."""
     changed: dict[str, Any] = {}
     said: list[str] = []
     nulls = [key for key, value in chat.items() if value is None and key != "content"]
@@ -533,12 +533,12 @@ def _is_full_call(call: Any) -> bool:
 
 
 def _call_as_meant(call: Any) -> Any:
-    """The call with an empty id where it has none: it gets a number then."""
+    """Return the call with an empty id where it has none: it gets a number then."""
     return {**call, "id": ""} if isinstance(call, Mapping) and call.get("id") is None else call
 
 
 def _has_halves(values: Sequence[Any], where: str, level: int = 0) -> bool:
-    """Whether a text in JSON values has halves of characters. Raises for what is no JSON."""
+    """Return whether a text in JSON values has halves of characters. Raises for what is no JSON."""
     if level > _DEEPEST:
         raise SequenceError(f"{where}: is nested deeper than {_DEEPEST} levels")
     halves = False
@@ -556,7 +556,7 @@ def _has_halves(values: Sequence[Any], where: str, level: int = 0) -> bool:
 
 
 def _told(value: Mapping[Any, Any], where: str) -> list[Any]:
-    """The keys and values of an object. Raises where a key is not text."""
+    """Return the keys and values of an object. Raises where a key is not text."""
     for key in value:
         if not isinstance(key, str):
             raise SequenceError(f"{where}: the key {key!r} is not text")

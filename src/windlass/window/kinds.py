@@ -63,7 +63,7 @@ class Lines:
     last: int = END
 
     def covers(self, other: Lines) -> bool:
-        """Whether all of the other lines are among these."""
+        """Return whether all of the other lines are among these."""
         return self.path == other.path and self.first <= other.first and other.last <= self.last
 
 
@@ -197,7 +197,7 @@ def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kin
 
 
 def _of_machine(name: str, text: str) -> Kind:
-    """What a tool shows that is not known: no file, where a program or a page shows it."""
+    """Return what a tool shows that is not known: no file, where a program or a page shows it."""
     looks = look_of(text)
     if looks in _SHAPED:
         return looks
@@ -233,7 +233,7 @@ def _of_shell(shell: Shell, command: str, text: str) -> Kind:
 
 
 def _is_mostly_diff(text: str) -> bool:
-    """Whether half of a text or more is a diff of git, whatever stands before it."""
+    """Return whether half of a text or more is a diff of git, whatever stands before it."""
     at = text.find("diff --git ")
     return 0 <= at <= len(text) / 2 and "\n@@ -" in text
 
@@ -244,7 +244,7 @@ def _texts_of(call: ToolCall) -> Iterator[str]:
 
 @lru_cache(maxsize=256)
 def file_access(call: ToolCall | None, facts: Facts | None = None) -> FileAccess:
-    """What the call read and wrote, where that is declared or known; else `NOTHING`."""
+    """Return what the call read and wrote, where that is declared or known; else `NOTHING`."""
     if call is None:
         return NOTHING
     tool = _TOOLS.get(plain_name(call.name))
@@ -293,7 +293,7 @@ def reads_only(call: ToolCall) -> bool | None:
 
 @lru_cache(maxsize=256)
 def command_of(call: ToolCall) -> str:
-    """The command that a call of a shell runs; empty: the tool is none, or runs none."""
+    """Return the command that a call of a shell runs; empty: the tool is none, or runs none."""
     name = plain_name(call.name)
     tool = _TOOLS.get(name)
     is_shell = tool.is_shell or tool.kind == "listing" if tool else _SHELLS.search(name)
@@ -309,13 +309,13 @@ def plain_name(name: str) -> str:
 
 
 def bare_name(name: str) -> str:
-    """A tool's name without its server, as it is written."""
+    """Return a tool's name without its server, as it is written."""
     return _JOINT.split(name)[-1]
 
 
 @lru_cache(maxsize=256)
 def arguments_of(call: ToolCall) -> Mapping[str, Any]:
-    """The arguments; none where they are no JSON object."""
+    """Return the arguments; none where they are no JSON object."""
     try:
         values = parse_json(call.arguments or "{}")
     except ValueError:
@@ -343,7 +343,7 @@ _BUILDS: Final = re.compile(
 
 @lru_cache(maxsize=256)
 def what_runs(command: str) -> Literal["test", "build"] | None:
-    """Whether a shell command runs tests, or builds or installs something."""
+    """Return whether a shell command runs tests, or builds or installs something."""
     if _TESTS.search(command, 0, _MOST_COMMAND):
         return "test"
     return "build" if _BUILDS.search(command, 0, _MOST_COMMAND) else None
@@ -372,7 +372,7 @@ def builds(text: str) -> bool:
 
 
 def _shell(call: ToolCall, tool: _Tool | None) -> Shell | None:
-    """The shell command that a call runs, if it runs one."""
+    """Return the shell command that a call runs, if it runs one."""
     if _shows_screen(call.name) if tool is None else not (tool.is_shell or tool.kind == "listing"):
         return None
     arguments = arguments_of(call)
@@ -383,7 +383,7 @@ def _shell(call: ToolCall, tool: _Tool | None) -> Shell | None:
 
 
 def command_in(arguments: Mapping[str, Any]) -> str:
-    r"""The shell command among the arguments of a call; empty: there is none.
+    r"""Return the shell command among the arguments of a call; empty: there is none.
 
     OpenAI's shells have it in a list: of commands, or of the words of one.
 
@@ -407,7 +407,7 @@ _PLAIN_WORD: Final = re.compile(r"[\w@%+=:,./-]+")
 
 
 def _quoted(word: str) -> str:
-    """A word of a command in quotes, where it needs them.
+    """Return a word of a command in quotes, where it needs them.
 
     A quote in it stays: some shells join the words, so such a command may be more than one.
     """
@@ -423,7 +423,7 @@ def _text_of(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _lines(path: str, arguments: Mapping[str, Any]) -> Lines:
-    """The lines that a read asked for, by the argument names in use."""
+    """Return the lines that a read asked for, by the argument names in use."""
     match arguments:
         case {"view_range": [int(first), int(last)]}:
             return Lines(path, first, END if last < 0 else last)
@@ -473,7 +473,7 @@ _ROW: Final = re.compile(r"[^|]*\||[^\t]*\t|(?:[^,]*,){2}")
 
 
 def look_of(text: str) -> Kind:
-    """What a text is by its look alone."""
+    """Return what a text is by its look alone."""
     return _look_of(text[:_HEAD].lstrip(), text[-20:].rstrip()[-1:])
 
 
@@ -499,7 +499,7 @@ def _look_of(head: str, last: str) -> Kind:
 
 
 def _rises(numbers: Sequence[int]) -> bool:
-    """Whether most of the first numbers are one or two more than those before them."""
+    """Return whether most of the first numbers are one or two more than those before them."""
     steps = [after - number for number, after in pairwise(numbers[:_NUMBERS])]
     return sum([step in (1, 2) for step in steps]) >= _MOST_LINES * len(steps)
 
@@ -515,7 +515,7 @@ _LOOKS: Final[tuple[tuple[Kind, re.Pattern[str]], ...]] = (
 
 
 def _is_json(head: str, last: str) -> bool:
-    """Whether it begins and ends like a JSON object or array; nothing is parsed."""
+    """Return whether it begins and ends like a JSON object or array; nothing is parsed."""
     if head[0] == "{":
         return last == "}" and head[1:].lstrip()[:1] in ('"', "}")
     return (

@@ -42,7 +42,7 @@ _CONSTANTS: Final = frozenset({"null", "true", "false"})
 
 
 def whole_names(text: str) -> Mapping[str, None]:
-    """The longest names in a text, in the order in which they first occur.
+    """Return the longest names in a text, in the order in which they first occur.
 
     A name has 4 to 200 characters, one of them a digit or one of `_ / @ # .`, and no white
     space, quotes or brackets.
@@ -51,14 +51,14 @@ def whole_names(text: str) -> Mapping[str, None]:
 
 
 def _words(text: str) -> Mapping[str, None]:
-    """What stands between white space, quotes and brackets, each once, in order."""
+    """Return what stands between white space, quotes and brackets, each once, in order."""
     text = text.replace(GUTTER, " ")
     words = text.encode("utf-8", "replace").translate(_SPACED).decode().split()
     return dict.fromkeys(words)
 
 
 def _names_among(words: Iterable[str]) -> Mapping[str, None]:
-    """The names among the words, none of which holds a space."""
+    """Return the names among the words, none of which holds a space."""
     # What of each word tells, of all of them at once: asking word by word takes four times as
     # long, and most have nothing.
     marks = " ".join(words).encode().translate(None, _DULL).split(b" ")
@@ -74,7 +74,7 @@ def _names_among(words: Iterable[str]) -> Mapping[str, None]:
 
 
 def _trimmed(word: str) -> str:
-    """The name in a word around which something stands; empty where it is none."""
+    """Return the name in a word around which something stands; empty where it is none."""
     if len(word.strip(_EDGES)) < _MIN_CORE:
         return ""
     name = word.lstrip(_HEAD).rstrip(_TAIL)
@@ -94,7 +94,7 @@ def unescaped(text: str) -> str:
 
 @lru_cache(maxsize=128)
 def names_said(text: str) -> Mapping[str, None]:
-    """The names in what a message says, in order.
+    """Return the names in what a message says, in order.
 
     JSON is read without its escapes, and what windows write of themselves is left out.
     """
@@ -105,13 +105,13 @@ def names_said(text: str) -> Mapping[str, None]:
 
 
 def _own_words(text: str) -> str:
-    """A text without what stands for others in it, and JSON without its escapes."""
+    """Return a text without what stands for others in it, and JSON without its escapes."""
     text = without_marks(text)
     return unescaped(text) if text[:1] in ("{", "[") else text
 
 
 def looked_at(text: str) -> str:
-    """What of a text is read for names and for errors.
+    """Return what of a text is read for names and for errors.
 
     Of one beyond a million characters it is the beginning and the end, so that no text takes
     longer than that. `recall` reads all of it.
@@ -122,7 +122,7 @@ def looked_at(text: str) -> str:
 
 
 def _of_pair(word: str) -> str:
-    """What a word of an encoded JSON text says: of `key:value` the value.
+    """Return what a word of an encoded JSON text says: of `key:value` the value.
 
     Keys are the same in all records of a kind. One that calls its value an id stays with it
     where nothing in the value tells so: `reservation_id:HGKLQX`. That a column counts its rows
@@ -139,7 +139,7 @@ def _of_pair(word: str) -> str:
 
 
 def names_in(message: Message) -> AbstractSet[str]:
-    """The names in a message: its text, and the arguments of its calls."""
+    """Return the names in a message: its text, and the arguments of its calls."""
     if not message.tool_calls:
         return names_said(message.text).keys()
     arguments = unescaped(" ".join([call.arguments for call in message.tool_calls]))

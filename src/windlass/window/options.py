@@ -240,7 +240,7 @@ class Policy:
                 )
 
     def settings(self) -> dict[str, Any]:
-        """Every option with its value, as plain data, as a user writes it."""
+        """Return every option with its value, as plain data, as a user writes it."""
         values: dict[str, Any] = plain(self)
         return values
 
@@ -250,7 +250,7 @@ class Policy:
         return self.error_chars if self.preserve_errors else 0
 
     def at_birth(self) -> Policy:
-        """The variant of the policy that only shortens what no call has seen yet.
+        """Return the variant of the policy that only shortens what no call has seen yet.
 
         What was shown once stays as it was: a hook sees each result before its model does, and
         never again.
@@ -310,7 +310,7 @@ class Option:
         return f"{words}, or null for off" if self.optional else words
 
     def takes(self, value: Any) -> bool:
-        """Whether a value other than null is one that it takes; not for words and blocks."""
+        """Return whether a value other than null is one that it takes; not for words and blocks."""
         if self.kind == Names:
             return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
         if self.bounds is None or isinstance(value, bool):
@@ -321,7 +321,7 @@ class Option:
 
 @cache  # reading annotations takes a millisecond, and each phase of each run asks
 def options_of(block: type) -> Mapping[str, Option]:
-    """The options of `Policy` or of one of its blocks, by name."""
+    """Return the options of `Policy` or of one of its blocks, by name."""
     hints = get_type_hints(block, include_extras=True)
     options = {each.name: _option(hints[each.name], each.default) for each in fields(block)}
     return MappingProxyType(options)
@@ -363,7 +363,7 @@ GONE: Final[Mapping[str, str]] = {
 
 
 def plain(value: Any) -> Any:
-    """A value of an option as plain data: blocks as objects."""
+    """Return a value of an option as plain data: blocks as objects."""
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     return value

@@ -39,22 +39,22 @@ _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
 def reference(message: Message) -> str:
-    """What a message is asked for by: `result_` and the first digits of its content hash."""
+    """Return what a message is asked for by: `result_` and the first digits of its content hash."""
     return reference_to(message.content_hash)
 
 
 def reference_to(content_hash: str) -> str:
-    """What the message with this content hash is asked for by."""
+    """Return what the message with this content hash is asked for by."""
     return f"{REF}{content_hash[:_DIGITS]}"
 
 
 def is_whole(ref: object) -> bool:
-    """Whether it is as long as a reference is, and no beginning of one."""
+    """Return whether it is as long as a reference is, and no beginning of one."""
     return isinstance(ref, str) and len(ref.strip().removeprefix(REF)) >= _DIGITS
 
 
 def file_name(message: Message) -> str:
-    """What the file of an original is called: a reference with the whole hash."""
+    """Return what the file of an original is called: a reference with the whole hash."""
     return f"{REF}{message.content_hash}"
 
 
@@ -67,7 +67,7 @@ def matching(ref: str, hashes: Iterable[str]) -> list[str]:
 
 
 def meant(ref: str, hashes: Iterable[str]) -> str:
-    """The content hash that a reference means: a whole one, or the beginning of only one.
+    """Return the content hash that a reference means: a whole one, or the beginning of only one.
 
     Raises KeyError with the end of a sentence: nothing, or more than one, begins so.
     """
@@ -80,14 +80,14 @@ def meant(ref: str, hashes: Iterable[str]) -> str:
 
 
 def as_text(message: Message) -> str:
-    """A message as text: its words, its calls, and a description of each picture."""
+    """Return a message as text: its words, its calls, and a description of each picture."""
     calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
     pictures = [f"[picture {picture.describe()}]" for picture in message.pictures]
     return "\n".join([*([message.text] if message.text else []), *calls, *pictures])
 
 
 def asked_for(part: str) -> Mapping[str, str]:
-    """What a model means by a part, in one text: a JSON path, lines, a regular expression.
+    """Return what a model means by a part, in one text: a JSON path, lines, a regular expression.
 
     >>> asked_for("lines 10-40"), asked_for("results[0].title"), asked_for("/error/i")
     ({'lines': '10-40'}, {'path': 'results[0].title'}, {'grep': '(?i)error'})
@@ -113,7 +113,7 @@ def asked_for(part: str) -> Mapping[str, str]:
 def part_of(
     original: str | Message, part: str = "", *, grep: str = "", lines: str = "", path: str = ""
 ) -> str:
-    """The part of an original asked for.
+    """Return the part of an original asked for.
 
     Args:
         original: A message, or a text. In a message with calls a path leads into the arguments of
@@ -167,7 +167,7 @@ def text_at(original: Message, path: str) -> str:
 
 
 def _text_at(message: Message, path: str) -> str:
-    """The text of a message that a path leads into, or all that it says."""
+    """Return the text of a message that a path leads into, or all that it says."""
     if not path or not message.tool_calls:
         return as_text(message)
     if len(message.tool_calls) == 1:
@@ -176,7 +176,7 @@ def _text_at(message: Message, path: str) -> str:
 
 
 def matching_lines(text: str, grep: str, first: int = 1, *, most: int | None = MOST_CHARS) -> str:
-    """The lines of a text in which a pattern is found, each with its number.
+    """Return the lines of a text in which a pattern is found, each with its number.
 
     `first` is the number of the first line; beyond `most` characters it is told where more match.
     Raises ValueError with a sentence for what is no pattern.
@@ -211,7 +211,7 @@ def _cut(text: str) -> str:
 
 
 def _around(line: str, at: int) -> str:
-    """A long line's part around the place of a match."""
+    """Return a long line's part around the place of a match."""
     if len(line) <= _MOST_LINE:
         return line
     start = max(0, at - _MOST_LINE // 2)

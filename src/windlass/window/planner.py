@@ -84,7 +84,7 @@ class Planner:
         whole: int,
         gap: float | None = None,
     ) -> Planning:
-        """The planning of one call.
+        """Return the planning of one call.
 
         `whole` are the tokens of all messages as they came; `gap` the seconds since the last call
         was begun (None: not known; infinite: what was cached is of no use any more).
@@ -96,7 +96,7 @@ class Planner:
         return gap == math.inf or self.prices.lapsed(gap)
 
     def without_cache(self) -> Planner:
-        """The planner for a provider that caches nothing, at the same tiers."""
+        """Return the planner for a provider that caches nothing, at the same tiers."""
         return replace(self, prices=replace(UNCACHED, tiers=self.prices.tiers))
 
     def calls(self, turn: int) -> float:
@@ -109,7 +109,7 @@ class Planner:
         return tokens >= max(self.quiet * minimum, self.floor * minimum + removed)
 
     def call_at(self, calls: float, turn: int) -> int:
-        """The first call from `turn` on at which N is so large."""
+        """Return the first call from `turn` on at which N is so large."""
         if calls <= self.calls(turn) or not self.share:
             return turn
         return math.ceil(calls / self.share) + 1
@@ -144,14 +144,14 @@ class WindowPlan:
     found_blocks: int = 0
 
     def without_thinking(self, found: Mapping[int, Message], reason: str) -> WindowPlan:
-        """The plan with these replies shown without their thinking, by position."""
+        """Return the plan with these replies shown without their thinking, by position."""
         step = self.step.without_thinking(found, reason)
         less = step.made.saved - self.step.made.saved
         ledger = replace(self.ledger, window=self.ledger.window - less)
         return replace(self, step=step, ledger=ledger)
 
     def unwritten_from(self, proposals: Iterable[tuple[Proposal, Message | None]]) -> int | None:
-        """The position from which on this call had better not be written to the cache.
+        """Return the position from which on this call had better not be written to the cache.
 
         The proposals, each with the message that it would write, are those of the next call for
         what this call is the first to see. Where they remove D tokens behind a position, and
@@ -361,12 +361,12 @@ class Planning:
         return chosen[::-1]
 
     def _said(self, verdict: Verdict, position: int, waiting: int) -> Decision:
-        """A decision in which nothing was weighed."""
+        """Return a decision in which nothing was weighed."""
         read, write = self._prices.read, self._prices.write
         return Decision(verdict, position, 0, 0, 0, 0, read, write, 0.0, waiting)
 
     def _weighed(self, one: _Set, verdict: Verdict, waiting: int) -> Decision:
-        """A decision about a set."""
+        """Return a decision about a set."""
         calls, prices = self._planner.calls(self._pending.turn), self._prices
         figures = one.position, one.stay, one.put, one.removed, calls, prices.read, prices.write
         return Decision(verdict, *figures, one.gain, waiting, blocks=one.blocks)
@@ -439,7 +439,7 @@ class Planning:
         return tokens
 
     def _may_be_risked(self, one: _Set) -> bool:
-        """Whether a set gains enough, and costs little enough should the run end now."""
+        """Return whether a set gains enough, and costs little enough should the run end now."""
         planner, ledger = self._planner, self._before
         if one.setup <= 0:
             return one.gain > 0 and self._is_sure(one.removed)
@@ -457,12 +457,12 @@ class Planning:
         return bill <= (1 + planner.over) * ledger.everything
 
     def _largest(self, one: _Set) -> int:
-        """Tokens of the largest text that a set hides: it may have to be fetched again."""
+        """Return tokens of the largest text that a set hides: it may have to be fetched again."""
         hidden = [offer for offer in self._free if offer.first >= one.position]
         return max((offer.removed + offer.put for offer in hidden), default=0)
 
     def _waits(self, waiting: Sequence[Offer], left: Sequence[Offer]) -> tuple[Wait, ...]:
-        """The offers that were left, each with the call at which a set with it would pay."""
+        """Return the offers that were left, each with the call at which a set with it would pay."""
         turn, least = self._pending.turn, math.inf
         listed: list[Wait] = []
         sets = {one.position: one for one in self._sets(waiting)}
@@ -480,7 +480,7 @@ class Planning:
         return tuple(listed)
 
     def _account(self, left: tuple[Offer, ...], gone: int, stands: int) -> Ledger:
-        """The ledger once the call was made.
+        """Return the ledger once the call was made.
 
         `gone` are the tokens that it removed from what was sent, `stands` is where the prefix ends
         that the cache still finds.
@@ -508,7 +508,7 @@ class Planning:
         )
 
     def _pays_at_birth(self, removed: int) -> bool:
-        """Whether what no call has seen is written shorter by so many tokens.
+        """Return whether what no call has seen is written shorter by so many tokens.
 
         Where the window stays long enough to be cached it saves at each call. Else the calls
         expected must cost less as fresh tokens than with all of it cached, though nothing more
@@ -526,12 +526,12 @@ class Planning:
         return self._planner.stays_cached(self._tokens(), removed)
 
     def _tokens(self) -> int:
-        """Tokens of what is shown by now, with the blocks that the cache still has."""
+        """Return tokens of what is shown by now, with the blocks that the cache still has."""
         return self._pending.tokens + self._standing(self._kept)
 
 
 def _offer(pending: PendingEdits, proposal: Proposal, made: Message | None) -> Offer | None:
-    """The proposal, which writes `made`, with its numbers; None: nothing gets shorter."""
+    """Return the proposal, which writes `made`, with its numbers; None: nothing gets shorter."""
     seen = _seen(pending, proposal)
     before = sum(pending.size(entry.message) for entry in seen if entry is not None)
     if proposal.write is not None and made is None:

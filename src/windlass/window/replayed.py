@@ -20,7 +20,7 @@ def replay(
     *,
     reason: str,
 ) -> tuple[Entry, ...]:
-    """The messages of a phase as a later phase sees them.
+    """Return the messages of a phase as a later phase sees them.
 
     `all`: everything, with original roles. `assistant_only`: what the assistant said,
     each tool pair folded to one line. `last_turn`: the last assistant message with
@@ -40,7 +40,7 @@ def replay(
 def without_repeats(
     entries: Sequence[Entry], pictures: Collection[str], calls: Collection[str]
 ) -> tuple[Entry, ...]:
-    """The entries without what the window holds already.
+    """Return the entries without what the window holds already.
 
     A picture whose SHA-256 is in `pictures`, or came before among the entries, is
     described instead. A tool pair whose call id is in `calls` is folded to a line: a
@@ -52,13 +52,13 @@ def without_repeats(
 
 
 def held_by(entries: Sequence[Entry]) -> tuple[set[str], set[str]]:
-    """The pictures (by SHA-256) and the call ids that these entries hold."""
+    """Return the pictures (by SHA-256) and the call ids that these entries hold."""
     pictures = {p.sha256 for entry in entries for p in entry.message.pictures if p.sha256}
     return pictures, {call.id for entry in entries for call in entry.message.tool_calls}
 
 
 def _fold(entries: Sequence[Entry], calls: Collection[str]) -> list[Entry]:
-    """The entries with each assistant message that made one of `calls` told in words."""
+    """Return the entries with each assistant message that made one of `calls` told in words."""
     shown: list[Entry] = []
     gone: set[str | None] = set()
     for at, entry in enumerate(entries):
@@ -105,7 +105,7 @@ def _last_turn(items: Sequence[Item]) -> Sequence[Item]:
 
 
 def folded_pair(call: ToolCall, result: Message | None) -> str:
-    """A tool pair in one line: `[Called run_sql(query="SEL...") -> 812 characters]`."""
+    """Return a tool pair in one line: `[Called run_sql(query="SEL...") -> 812 characters]`."""
     try:
         arguments = call.parsed()
     except ValueError:

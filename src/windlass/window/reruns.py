@@ -109,7 +109,7 @@ class Reruns:
     specs: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
 
     def give_again(self, call: ToolCall | None) -> bool:
-        """Whether the same call gives the same again, and does nothing else."""
+        """Return whether the same call gives the same again, and does nothing else."""
         if call is None:
             return False
         spec = self.specs.get(call.name)
@@ -128,7 +128,7 @@ class Reruns:
     def hint(
         self, call: ToolCall, kind: Kind, text: str, *, part: bool, lines: Span | None = None
     ) -> str:
-        """How a note says to call the tool again.
+        """Return how a note says to call the tool again.
 
         Args:
             call: The call whose result is not shown whole.
@@ -167,7 +167,7 @@ class Reruns:
 
 
 def _annotations(spec: ToolSpec | None) -> Mapping[str, Any]:
-    """What the list of tools says of a tool's effects, in MCP's words; empty: nothing."""
+    """Return what the list of tools says of a tool's effects, in MCP's words; empty: nothing."""
     if spec is None or spec.own is None or '"annotations"' not in spec.own.data:
         return {}
     own = json.loads(spec.own.data)
@@ -180,24 +180,24 @@ def _about(spec: ToolSpec | None) -> str:
 
 
 def _parameters(spec: ToolSpec | None) -> AbstractSet[str]:
-    """The names of a tool's parameters."""
+    """Return the names of a tool's parameters."""
     held = spec.parameters.get("properties") if spec else None
     return held.keys() if isinstance(held, Mapping) else frozenset()
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name, in small letters, however they are joined."""
+    """Return the words of a name, in small letters, however they are joined."""
     return [word.lower() for word in _WORD.findall(name)]
 
 
 def _acts(word: str) -> bool:
-    """Whether a word of a description says that the tool does something (`sends`)."""
+    """Return whether a word of a description says that the tool does something (`sends`)."""
     stems = {word, word.removesuffix("s"), word.removesuffix("es")}
     return not (_EFFECTS - _SAID_OF_READERS).isdisjoint(stems)
 
 
 def _reads(words: Sequence[str], call: ToolCall, spec: ToolSpec | None) -> bool:
-    """Whether a tool that is not known only reads, by name, description and parameters."""
+    """Return whether a tool that is not known only reads, by name, description and parameters."""
     verb = next((at for at, word in enumerate(words) if word in _READS or word in _EFFECTS), None)
     if verb is None or words[verb] in _EFFECTS or words == ["get"]:
         return False

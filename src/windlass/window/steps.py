@@ -44,7 +44,7 @@ def steps(
     summary_tokens: int = SUMMARY_TOKENS,
     where: Callable[[Item, int], str | None] | None = None,
 ) -> tuple[WindowPolicy, ...]:
-    """What a conversation with this policy asks at each call, in order.
+    """Return what a conversation with this policy asks at each call, in order.
 
     Args:
         policy: The options. Where it is not `enabled`, only what the user keeps and limits
@@ -88,7 +88,7 @@ def _as_it_is(policy: WindowPolicy) -> WindowPolicy:
 
 
 def _at_birth(policy: Policy, window_tokens: int) -> Iterator[WindowPolicy]:
-    """What is asked about what is new."""
+    """Yield what is asked about what is new."""
     errors = policy.kept_error_chars
     if policy.compress_loops:
         yield Loops(
@@ -108,7 +108,7 @@ def _at_birth(policy: Policy, window_tokens: int) -> Iterator[WindowPolicy]:
 
 
 def _later(policy: Policy) -> Iterator[WindowPolicy]:
-    """What is asked about what calls have seen."""
+    """Yield what is asked about what calls have seen."""
     if policy.supersede_writes:
         yield Rewrites()
     if policy.see_results is not None:
@@ -124,7 +124,7 @@ def _later(policy: Policy) -> Iterator[WindowPolicy]:
 
 
 def _asked_for(policy: Policy) -> Iterator[WindowPolicy]:
-    """What is off in every profile but `spec`."""
+    """Yield what is off in every profile but `spec`."""
     errors = policy.kept_error_chars
     if policy.mask_observations_after is not None:
         yield Masking(

@@ -44,7 +44,7 @@ class Thoughts:
     def stale(
         self, entries: Sequence[Entry], model: str, tools: Sequence[ToolSpec], *, but: int
     ) -> Mapping[int, Message]:
-        """The messages without thinking to be shown in the place of entries, by position.
+        """Return the messages without thinking to be shown in the place of entries, by position.
 
         Thinking from the position `but` on stays, whatever changed before it.
         """

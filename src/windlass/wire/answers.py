@@ -83,7 +83,7 @@ class HeardAnswer:
             self._events.feed(given)
 
     def _items(self, given: Mapping[str, Any]) -> Sequence[Any] | None:
-        """What a whole answer says, as objects of a list; None: it is an event."""
+        """Return what a whole answer says, as objects of a list; None: it is an event."""
         match self._form:
             case "anthropic" if given.get("type") == "message":
                 return [{"role": "assistant", "content": given["content"]}]

@@ -71,7 +71,7 @@ _COMPACTED: Final = "compaction"
 
 
 def path(model: str, *, stream: bool) -> str:  # noqa: ARG001 - one signature for all formats
-    """The path behind `https://api.anthropic.com/v1`."""
+    """Return the path behind `https://api.anthropic.com/v1`."""
     return "/messages"
 
 
@@ -84,7 +84,7 @@ headers = feature_headers
 def body(
     request: Request, *, stream: bool = False, system_anywhere: bool = False
 ) -> dict[str, Any]:
-    """The JSON body of `/v1/messages`."""
+    """Return the JSON body of `/v1/messages`."""
     whole = with_whole_pairs(request.messages)
     if len(whole) != len(request.messages) or any(map(is_not, whole, request.messages)):
         request = replace(request, messages=tuple(whole), breakpoints=())
@@ -119,7 +119,7 @@ def body(
 def write_turns(
     messages: Iterable[Message], request: Request, names: Mapping[str, str], *, system: bool
 ) -> list[dict[str, Any]]:
-    """Messages in order as turns; with `system`, a late system message is one of its own."""
+    """Return messages in order as turns; with `system`, a late system message is one of its own."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "user"
@@ -145,7 +145,7 @@ def write_turns(
 
 
 def _begun(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The turns, beginning with the user's; a compaction replaces what users said."""
+    """Return the turns, beginning with the user's; a compaction replaces what users said."""
     return [go_on(), *turns] if _needs_opening(turns) else turns
 
 
@@ -186,7 +186,7 @@ def _needs_answer(turns: Sequence[Mapping[str, Any]], model: str) -> bool:
 def repaired_ends(
     messages: Sequence[Message], model: str, *, system_anywhere: bool = False
 ) -> list[str]:
-    """What `body` changes at the beginning and the end of messages, a sentence each."""
+    """Return what `body` changes at the beginning and the end of messages, a sentence each."""
     request = Request(model, tuple(messages), 1)
     names = wire_names(request, PROVIDER)
     spoken = list(dropwhile(lambda message: message.is_system, request.messages))
@@ -208,12 +208,12 @@ def repaired_ends(
 
 
 def text_block(text: str) -> dict[str, Any]:
-    """A block of text."""
+    """Return a block of text."""
     return {"type": "text", "text": text}
 
 
 def go_on() -> dict[str, Any]:
-    """What the user says where the API wants a turn of theirs."""
+    """Return what the user says where the API wants a turn of theirs."""
     return {"role": "user", "content": [text_block(GO_ON)]}
 
 
@@ -332,7 +332,7 @@ _HARMLESS: Final = frozenset(
 
 
 def read(answer: Mapping[str, Any], request: Request) -> Reply:
-    """A `Message` object as a reply. Raises Refused or ValueError (see Format)."""
+    """Return a `Message` object as a reply. Raises Refused or ValueError (see Format)."""
     _refuse_error(answer)
     names = own_names(request, PROVIDER)
     parts: list[Part] = []
@@ -449,7 +449,7 @@ class AnthropicReader:
         return self._new(at, delta.get("text"))
 
     def reply(self) -> Reply:
-        """The whole answer. Raises ValueError where the stream was cut."""
+        """Return the whole answer. Raises ValueError where the stream was cut."""
         if not self._answer:
             raise ValueError("the stream ended before message_start")
         if not self._ended:
@@ -465,7 +465,7 @@ reader = AnthropicReader
 
 
 def _parsed(text: str) -> Any:
-    """The input, or its text if the output limit cut it."""
+    """Return the input, or its text if the output limit cut it."""
     try:
         value = parse_json(text)
     except ValueError:

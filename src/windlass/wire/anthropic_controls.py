@@ -37,7 +37,7 @@ _SMALLEST_BUDGET: Final = 1_024
 
 
 def takes_temperature(request: Request) -> bool:
-    """Whether a request has a temperature that its model takes."""
+    """Return whether a request has a temperature that its model takes."""
     return request.temperature is not None and claude_version(request.model) < _NO_TEMPERATURE
 
 
@@ -53,7 +53,7 @@ def feature_headers(request: Request) -> dict[str, str]:
 def controls(
     request: Request, turns: list[dict[str, Any]], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The keys of a body for thinking and for editing the context.
+    """Return the keys of a body for thinking and for editing the context.
 
     `turns` are what it sends as messages, `names` those of its tools on the wire.
     """
@@ -80,7 +80,7 @@ def _clearing(clear: ServerClear, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _compactions(request: Request) -> list[str]:
-    """The headers that the compaction blocks of a request need, in their order."""
+    """Return the headers that the compaction blocks of a request need, in their order."""
     blocks = (
         json.loads(part.data)
         for message in request.messages
@@ -95,7 +95,7 @@ def _compactions(request: Request) -> list[str]:
 
 
 def _drops(request: Request) -> bool:
-    """Whether thinking that is out of place is dropped: header and field go together."""
+    """Return whether thinking that is out of place is dropped: header and field go together."""
     choice = _chosen(request) if request.tools else "auto"
     return request.drops_thinking and drops_thinking(
         request.model, request.reasoning_effort, choice
@@ -140,7 +140,7 @@ def _thinking(request: Request, turns: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _loop_thinks(turns: list[dict[str, Any]]) -> bool:
-    """Whether an open tool loop begins with thinking, as older models require."""
+    """Return whether an open tool loop begins with thinking, as older models require."""
     if len(turns) < 2 or turns[-1]["content"][0]["type"] != "tool_result":  # noqa: PLR2004
         return True
     return str(turns[-2]["content"][0]["type"]).endswith("thinking")

@@ -57,7 +57,7 @@ def side(message: Message) -> str:
 
 
 def opening() -> list[dict[str, Any]]:
-    """What the user says before a list that begins with the assistant."""
+    """Return what the user says before a list that begins with the assistant."""
     return [go_on()]
 
 
@@ -65,7 +65,7 @@ def write(
     messages: Sequence[Message],
     caller: Message | None = None,  # noqa: ARG001 - one signature for all forms
 ) -> list[dict[str, Any]]:
-    """Messages of one side as a turn."""
+    """Return messages of one side as a turn."""
     request = Request("", tuple(messages), 1)
     if side(messages[0]) == "system":
         return [{"role": "system", "content": plain_blocks([p for m in messages for p in m.parts])}]
@@ -77,7 +77,7 @@ class AnthropicList:
     """Reads the messages of a list, one by one."""
 
     def read(self, given: Mapping[str, Any], where: str) -> ListReading:
-        """A message in Windlass's form: tool results become messages of their own."""
+        """Return a message in Windlass's form: tool results become messages of their own."""
         role, content = given.get("role"), given.get("content")
         mended: list[str] = []
         if role not in ("user", "assistant", "system"):
@@ -143,7 +143,7 @@ def _as_block(block: Any, mended: list[str]) -> Any:
 def _read_block(
     block: Mapping[str, Any], where: str, mended: list[str], *, cited: bool = False
 ) -> list[Part]:
-    """A block that is neither a call nor a result."""
+    """Return a block that is neither a call nor a result."""
     match block:
         case {"type": "text", "text": str(text), **rest}:
             if not text.strip():

@@ -56,7 +56,7 @@ class Request:
 
 
 def as_users(message: Message) -> Message:
-    """A result that no call asked for becomes a user message; other messages stay.
+    """Return a result that no call asked for becomes a user message; other messages stay.
 
     Providers accept only results of calls.
     """
@@ -93,7 +93,7 @@ class Usage:
     tier: str = ""
 
     def plus(self, other: Usage) -> Usage:
-        """The tokens of both."""
+        """Return the tokens of both."""
         return Usage(
             self.tokens_in + other.tokens_in,
             self.tokens_out + other.tokens_out,
@@ -178,18 +178,18 @@ class Format(Protocol):
         ...
 
     def headers(self, request: Request) -> Mapping[str, str]:
-        """The headers that `request` needs besides those of its provider."""
+        """Return the headers that `request` needs besides those of its provider."""
         ...
 
     def read(self, answer: Mapping[str, Any], request: Request) -> Reply:
-        """The whole `answer` to `request`.
+        """Return the whole `answer` to `request`.
 
         Raises Refused where it is an error, ValueError naming what is missing in it.
         """
         ...
 
     def reader(self, request: Request) -> StreamReader:
-        """A reader of the streamed answer to `request`."""
+        """Return a reader of the streamed answer to `request`."""
         ...
 
 

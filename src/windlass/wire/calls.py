@@ -94,7 +94,7 @@ def ends_as_they_are(
     *,
     system_anywhere: bool = False,  # noqa: ARG001
 ) -> list[str]:
-    """What a format repairs that lets a list begin and end with anybody: nothing."""
+    """Return what a format repairs that lets a list begin and end with anybody: nothing."""
     return []
 
 
@@ -112,7 +112,7 @@ def _free(text: str, taken: Collection[str], longest: int | None = None) -> str:
 
 
 def with_wire_ids(messages: Iterable[Message], form: str, model: str) -> list[Message]:
-    """The messages with ids that fit a form and do not repeat; a result follows its call.
+    """Return the messages with ids that fit a form and do not repeat; a result follows its call.
 
     Anthropic: `tool_use ids must be unique`. The phases of one conversation, or two models of it,
     may have used the same one. Other vendors' models get their ids back letter for letter: Kimi
@@ -135,7 +135,7 @@ def with_wire_ids(messages: Iterable[Message], form: str, model: str) -> list[Me
 
 
 def with_own_ids(messages: Iterable[Message]) -> list[Message]:
-    """The messages with calls that can be told apart; a result follows its call.
+    """Return the messages with calls that can be told apart; a result follows its call.
 
     No two calls of one message share an id, and none is empty: a second `c1` is `c1_2`, a call
     without one `call_1`. Ids that are fit stay, so it changes nothing the second time.
@@ -155,7 +155,7 @@ def _with_ids(
     new: Callable[[Message], Sequence[str]],
     lone: Callable[[str], str],
 ) -> list[Message]:
-    """The messages with `new` ids of their calls; a result has that of its call.
+    """Return the messages with `new` ids of their calls; a result has that of its call.
 
     Where calls of one message share an id, their results follow in the order of the calls. `lone`
     is the id of a result whose call is not there.
@@ -182,7 +182,7 @@ def _with_ids(
 
 
 def next_call(request: Request) -> int:
-    """The number of the next call where the provider gives no ids: `call_{n}`.
+    """Return the number of the next call where the provider gives no ids: `call_{n}`.
 
     Higher than the count of calls in the request, and than any id of that form in
     it, so that a window which left calls out does not lead to an id used before.
@@ -196,7 +196,7 @@ _NUMBERED: Final = re.compile(r"call_(\d{1,9})(?:_\d+)?$", re.ASCII)
 
 
 def arguments_object(call: ToolCall) -> dict[str, Any]:
-    """The arguments as an object, for providers that take nothing else.
+    """Return the arguments as an object, for providers that take nothing else.
 
     What a model wrote that is no JSON object is sent back as the text it is, under
     one key, so that the model can see its mistake.
@@ -210,12 +210,12 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
 
 
 def arguments_text(value: Any) -> str:
-    """The text of arguments that came as an object; a text stays as it is."""
+    """Return the text of arguments that came as an object; a text stays as it is."""
     return value if isinstance(value, str) else canonical_json({} if value is None else value)
 
 
 def opaque(provider: str, kind: str, value: Any, model: str = "") -> Opaque:
-    """A part that only `provider` understands, as JSON that has a UTF-8 form."""
+    """Return a part that only `provider` understands, as JSON that has a UTF-8 form."""
     data = json.dumps(value, ensure_ascii=False)
     if data != clean_text(data):
         # A lone surrogate has no UTF-8; escaped it can be stored and comes back as it was.
@@ -224,7 +224,7 @@ def opaque(provider: str, kind: str, value: Any, model: str = "") -> Opaque:
 
 
 def is_foreign(part: Part, provider: str, model: str) -> bool:
-    """Whether another provider or model made an opaque part: signatures are not portable."""
+    """Return whether another provider or model made an opaque part: signatures are not portable."""
     return isinstance(part, Opaque) and not (
         part.provider == provider and part.model in ("", model)
     )
@@ -240,12 +240,12 @@ def words(parts: Iterable[Part]) -> list[str]:
 
 
 def picture_text(part: Picture) -> str:
-    """The text that replaces a picture if the provider accepts none."""
+    """Return the text that replaces a picture if the provider accepts none."""
     return f"[Image: {part.describe()}]"
 
 
 def pictures_in_words(message: Message) -> Message:
-    """The message with a text in place of each picture."""
+    """Return the message with a text in place of each picture."""
     if not message.pictures:
         return message
     return message.with_parts(
@@ -254,7 +254,7 @@ def pictures_in_words(message: Message) -> Message:
 
 
 def without_pictures(message: Message) -> Message:
-    """The message without its pictures and their extra keys."""
+    """Return the message without its pictures and their extra keys."""
     if not message.pictures:
         return message
     kept: list[Part] = []
@@ -290,7 +290,7 @@ class FileData:
 
 
 def file_for(part: Part, target: str, role: str) -> FileData | None:
-    """The file that an opaque part of another form is, if `target` has a place for it."""
+    """Return the file that an opaque part of another form is, if `target` has a place for it."""
     if not isinstance(part, Opaque) or part.provider == target or role not in ("user", "tool"):
         return None
     file = _file_of(part)
@@ -310,7 +310,7 @@ def file_for(part: Part, target: str, role: str) -> FileData | None:
 
 
 def _file_of(part: Opaque) -> FileData | None:
-    """The file that a part is; None if it is none, or if its provider keeps it."""
+    """Return the file that a part is; None if it is none, or if its provider keeps it."""
     held = json.loads(part.data)
     match part.provider, part.kind, held:
         case "openai", "part:file", {"file": {"file_data": str(url), **rest}}:
@@ -350,7 +350,7 @@ def _of_data_url(url: str, keys: Mapping[Any, Any]) -> FileData | None:
 
 
 def picture_base64(part: Picture, load: Callable[[str], bytes] | None) -> str:
-    """The bytes of a picture as base64. Raises ValueError if they cannot be loaded."""
+    """Return the bytes of a picture as base64. Raises ValueError if they cannot be loaded."""
     data = part.data
     if data is None:
         if load is None:
@@ -378,7 +378,7 @@ _VALUES: Final = frozenset({"const", "enum", "default", "examples"})
 
 
 def closed_schema(schema: Any) -> Any:
-    """The schema with every object closed that does not say which other keys it accepts.
+    """Return the schema with every object closed that does not say which other keys it accepts.
 
     Anthropic and OpenAI's strict mode refuse an object without
     `additionalProperties: false`. What the closed schema takes, the open one takes.
@@ -399,7 +399,7 @@ def closed_schema(schema: Any) -> Any:
 
 
 def count(usage: Mapping[str, Any], key: str) -> int:
-    """A number of tokens in a usage report; null and a missing key count as 0.
+    """Return a number of tokens in a usage report; null and a missing key count as 0.
 
     Raises ValueError where it is no number, or one that no call can have.
     """

@@ -16,7 +16,7 @@ class ChatList:
     """Reads the objects of one list, in order."""
 
     def read(self, given: Mapping[str, Any], where: str) -> ListReading:
-        """The next object. Raises SequenceError for what the provider refuses."""
+        """Return the next object. Raises SequenceError for what the provider refuses."""
         said = {key: value for key, value in given.items() if key not in NOT_SENT}
         return ListReading((from_openai(said, where=where),))
 
@@ -30,7 +30,7 @@ def side(message: Message) -> None:  # noqa: ARG001 - one signature for all form
 
 
 def write(messages: Sequence[Message], caller: Message | None = None) -> list[dict[str, Any]]:  # noqa: ARG001
-    """The messages, an object each."""
+    """Return the messages, an object each."""
     return [to_openai(message) for message in messages]
 
 

@@ -29,7 +29,7 @@ class ServerClear:
 
 
 def clears_tool_uses(model: str) -> bool:
-    """Whether the provider of `provider/model` can be asked to clear tool uses."""
+    """Return whether the provider of `provider/model` can be asked to clear tool uses."""
     return model.startswith("anthropic/")
 
 
@@ -37,12 +37,12 @@ _COMPACTIONS = ("compaction", "compaction_summary")
 
 
 def is_compaction(part: object) -> bool:
-    """Whether a part of a message is a compaction that its provider made."""
+    """Return whether a part of a message is a compaction that its provider made."""
     return isinstance(part, Opaque) and part.kind.rpartition(":")[2] in _COMPACTIONS
 
 
 def holds_compaction(message: Message) -> bool:
-    """Whether a message has a compaction, which is sent back whole and in its place."""
+    """Return whether a message has a compaction, which is sent back whole and in its place."""
     return any(map(is_compaction, message.parts))
 
 
@@ -73,13 +73,13 @@ def read_edits(answer: Mapping[str, Any]) -> ProviderEdits:
 
 
 def cleared(edits: ProviderEdits, key: str) -> int:
-    """The sum of a count over the edits that a provider applied."""
+    """Return the sum of a count over the edits that a provider applied."""
     counts = (one.get(key) for one in edits.get("applied_edits", ()))
     return sum(one for one in counts if isinstance(one, int))
 
 
 def compactions(usage: object) -> list[Mapping[str, Any]]:
-    """What the compactions of a call used, which its other counts leave out."""
+    """Return what the compactions of a call used, which its other counts leave out."""
     return [one for one in _objects(usage, "iterations") if one.get("type") == "compaction"]
 
 

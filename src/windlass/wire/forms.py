@@ -73,7 +73,7 @@ class ListReader(Protocol):
     """Reads the objects of one list, in order."""
 
     def read(self, given: Mapping[str, Any], where: str) -> ListReading:
-        """The next object. Raises SequenceError for what the provider refuses."""
+        """Return the next object. Raises SequenceError for what the provider refuses."""
         ...
 
 
@@ -84,7 +84,7 @@ class ListForm(Protocol):
     """Keys of an object that are Windlass's own, or that only answers have."""
 
     def list_reader(self) -> ListReader:
-        """A reader of one list."""
+        """Return a reader of one list."""
         ...
 
     def side(self, message: Message) -> str | None:
@@ -97,16 +97,16 @@ class ListForm(Protocol):
     def write(
         self, messages: Sequence[Message], caller: Message | None = None
     ) -> list[dict[str, Any]]:
-        """Messages of one side in this form; results of them answer calls of `caller`."""
+        """Return messages of one side in this form; results of them answer calls of `caller`."""
         ...
 
     def opening(self) -> list[dict[str, Any]]:
-        """What stands before a list that begins with the assistant (empty: nothing)."""
+        """Return what stands before a list that begins with the assistant (empty: nothing)."""
         ...
 
 
 def form_of(given: Mapping[str, Any]) -> FormName | None:
-    """The form of one object of a list; None if it looks the same in several forms."""
+    """Return the form of one object of a list; None if it looks the same in several forms."""
     if "parts" in given or given.get("role") == "model":
         return "gemini"
     kind = given.get("type")
@@ -127,7 +127,7 @@ def form_of(given: Mapping[str, Any]) -> FormName | None:
 
 
 def form_of_list(messages: Iterable[Any]) -> FormName | None:
-    """The form of the first object that shows one."""
+    """Return the form of the first object that shows one."""
     return next(
         (form for one in messages if isinstance(one, Mapping) and (form := form_of(one))), None
     )
@@ -173,7 +173,7 @@ def _without_none(dumped: Any) -> Any:
 
 
 def has_objects(given: Any) -> bool:
-    """Whether an object of a list is an SDK object, or holds some in the usual places."""
+    """Return whether an object of a list is an SDK object, or holds some in the usual places."""
     if type(given) is not dict:
         return _is_object(given)
     for value in given.values():
@@ -201,7 +201,7 @@ _PLAIN: Final = frozenset({str, dict, list, int, float, bool, type(None)})
 
 
 def aside(message: Message) -> tuple[str, ...]:
-    """The names, in order, of the parts that only the message's own form has a place for."""
+    """Return the names, in order, of the parts that only the message's own form has a place for."""
     names = [
         part.kind.removeprefix("key:").removeprefix("item:")
         for part in message.parts

@@ -69,7 +69,7 @@ _SUFFIXES: Final = {"png": "image/png", "webp": "image/webp", "gif": "image/gif"
 
 
 def path(model: str, *, stream: bool) -> str:
-    """The path behind `https://generativelanguage.googleapis.com/v1beta`."""
+    """Return the path behind `https://generativelanguage.googleapis.com/v1beta`."""
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
     return f"/models/{model}:{method}"
 
@@ -89,7 +89,7 @@ def body(
     stream: bool = False,  # noqa: ARG001 - the path says it, not the body
     system_anywhere: bool = False,  # noqa: ARG001 - no model has a place for it
 ) -> dict[str, Any]:
-    """The JSON body of `:generateContent` (the model is in the path)."""
+    """Return the JSON body of `:generateContent` (the model is in the path)."""
     names = wire_names(request, PROVIDER)
     messages = with_wire_ids(request.messages, PROVIDER, request.model)
     head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
@@ -146,7 +146,7 @@ def _thinking(model: str, effort: str) -> dict[str, Any]:
 def write_contents(
     messages: Iterable[Message], request: Request, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Messages in order as contents, those of one side together."""
+    """Return messages in order as contents, those of one side together."""
     contents: list[dict[str, Any]] = []
     called: dict[str, str] = {}
     responses = 0
@@ -191,7 +191,7 @@ def repaired_ends(
     *,
     system_anywhere: bool = False,  # noqa: ARG001 - no model has a place for it
 ) -> list[str]:
-    """What `body` adds at the beginning and the end of messages, a sentence each."""
+    """Return what `body` adds at the beginning and the end of messages, a sentence each."""
     request = Request(model, tuple(messages), 1)
     names = wire_names(request, PROVIDER)
     spoken = list(dropwhile(lambda message: message.is_system, request.messages))
@@ -205,7 +205,7 @@ def repaired_ends(
 
 
 def opening() -> list[dict[str, Any]]:
-    """What the user says before a list that begins with the model."""
+    """Return what the user says before a list that begins with the model."""
     return [{"role": "user", "parts": [{"text": GO_ON}]}]
 
 
@@ -251,7 +251,7 @@ def _image(part: Picture, request: Request) -> dict[str, Any]:
 def _response(
     message: Message, called: Mapping[str, str], request: Request
 ) -> list[dict[str, Any]]:
-    """The functionResponse, followed by the pictures that came with it."""
+    """Return the functionResponse, followed by the pictures that came with it."""
     id_ = message.tool_call_id or ""
     shown = [part for part in message.pictures if _type(part) != _UNSEEN]
     others = [part for part in message.parts if part not in shown]
@@ -280,7 +280,7 @@ def _response(
 def _reply_parts(
     message: Message, request: Request, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """A model's parts, each with its keys; calls where a mark places them, or at the end."""
+    """Return a model's parts, each with its keys; calls where a mark places them, or at the end."""
     left: dict[int, dict[str, Any]] = {
         at: {
             "functionCall": {
@@ -321,7 +321,7 @@ def _id(id_: str) -> dict[str, str]:
 
 
 def _object(text: str, *, failed: bool) -> dict[str, Any]:
-    """The response object that a text was made from, if it still is one."""
+    """Return the response object that a text was made from, if it still is one."""
     try:
         value = parse_json(text)
     except ValueError:
@@ -387,7 +387,7 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
 
 
 def read_parts(content: list[Any], request: Request) -> tuple[list[Part], list[ToolCall]]:
-    """What a model said in the parts of a content, and its calls."""
+    """Return what a model said in the parts of a content, and its calls."""
     names, number = own_names(request, PROVIDER), next_call(request)
     parts: list[Part] = []
     calls: list[ToolCall] = []
@@ -479,7 +479,7 @@ class GeminiReader:
             self._parts.append(part)
 
     def _text(self, part: Mapping[str, Any]) -> str:
-        """The part's text as it continues: after another part, it begins on a new line."""
+        """Return the part's text as it continues: after another part, it begins on a new line."""
         text = part.get("text")
         if not isinstance(text, str) or part.get("thought"):
             self._apart = True
@@ -493,7 +493,7 @@ class GeminiReader:
         return new
 
     def reply(self) -> Reply:
-        """The whole answer. Raises ValueError where the stream was cut."""
+        """Return the whole answer. Raises ValueError where the stream was cut."""
         if inside(self._answer, "promptFeedback", dict).get("blockReason"):
             return read(self._answer, self._request)
         if "finishReason" not in self._candidate:

@@ -42,7 +42,7 @@ def write(
     messages: Sequence[Message],
     caller: Message | None = None,  # noqa: ARG001 - one signature for all forms
 ) -> list[dict[str, Any]]:
-    """Messages of one side as a content."""
+    """Return messages of one side as a content."""
     request = Request(_LISTED, tuple(messages), 1)
     names = wire_names(request, PROVIDER)
     return write_contents(with_wire_ids(messages, PROVIDER, ""), request, names)
@@ -60,7 +60,7 @@ class GeminiList:
         self._open: list[tuple[str, str]] = []
 
     def read(self, given: Mapping[str, Any], where: str) -> ListReading:
-        """A content in Windlass's form: function responses become messages of their own."""
+        """Return a content in Windlass's form: function responses become messages of their own."""
         role, parts = given.get("role") or "user", given.get("parts")
         if isinstance(given.get("content"), str) and parts is None and role != "model":
             parts = [{"text": given["content"]}]
@@ -145,7 +145,7 @@ list_reader = GeminiList
 
 
 def _as_camel(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A part with its own and its nested keys in the API's camel case."""
+    """Return a part with its own and its nested keys in the API's camel case."""
 
     def camel(key: str) -> str:
         return _OLD.sub(lambda match: match[1].upper(), key)
@@ -159,7 +159,7 @@ def _as_camel(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_said(part: dict[str, Any], where: str) -> list[Part]:
-    """A part of the user's."""
+    """Return a part of the user's."""
     match part:
         case {"text": str(text), **keys} if text:
             return [

@@ -129,7 +129,7 @@ def named(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def provider_and_model(model: str) -> dict[str, str]:
-    """The attributes of a model that is named `provider/model`.
+    """Return the attributes of a model that is named `provider/model`.
 
     >>> provider_and_model("gemini/gemini-3-pro")
     {'gen_ai.provider.name': 'gcp.gemini', 'gen_ai.request.model': 'gemini-3-pro'}

@@ -22,7 +22,7 @@ _APPROVAL: Final = "mcp_approval_request"
 
 
 def calls_made(message: Message) -> Iterator[str]:
-    """The ids of the calls in the opaque parts of a message."""
+    """Yield the ids of the calls in the opaque parts of a message."""
     for part in message.parts:
         if isinstance(part, Opaque):
             if use := _use(part):
@@ -49,14 +49,14 @@ def calls_named(message: Message) -> Iterator[str]:
 
 
 def _texts(part: Opaque, key: str) -> Iterator[str]:
-    """The text under a key of the object that a part holds, if there is one."""
+    """Yield the text under a key of the object that a part holds, if there is one."""
     held = json.loads(part.data) if f'"{key}"' in part.data else {}
     if isinstance(held, Mapping) and isinstance(held.get(key), str):
         yield held[key]
 
 
 def _use(part: Part) -> str:
-    """The id of a call to a tool that Anthropic runs; empty for any other part."""
+    """Return the id of a call to a tool that Anthropic runs; empty for any other part."""
     if not isinstance(part, Opaque) or part.provider != "anthropic":
         return ""
     return str(json.loads(part.data).get("id") or "") if part.kind.endswith(_USE) else ""
@@ -71,7 +71,7 @@ def _answered(part: Part) -> str:
 
 
 def waits(reply: Message) -> bool:
-    """Whether Anthropic goes on with a reply as it is: see `is_paused`."""
+    """Return whether Anthropic goes on with a reply as it is: see `is_paused`."""
     blocks: list[dict[str, Any]] = []
     for part in reply.parts:
         if not isinstance(part, Opaque):
@@ -82,7 +82,7 @@ def waits(reply: Message) -> bool:
 
 
 def is_paused(blocks: list[dict[str, Any]]) -> bool:
-    """Whether Anthropic goes on with a reply that ends in these blocks as it is.
+    """Return whether Anthropic goes on with a reply that ends in these blocks as it is.
 
     It ends with a tool that has yet to run, or with the result of one. A word of the user's behind
     it is refused, or makes another turn of it.
@@ -121,7 +121,7 @@ class ServerTools:
         """Whether results of the caller's tools stand behind the last reply."""
 
     def mended(self, reply: Message) -> tuple[Message, list[str]]:
-        """A reply with each result behind its call, and what was changed in it."""
+        """Return a reply with each result behind its call, and what was changed in it."""
         waiting, used = set(self._open), set(self._used)
         parts: list[Part] = []
         changes: list[str] = []
@@ -169,7 +169,7 @@ class ServerTools:
         return self._closed("a user spoke")
 
     def _closed(self, when: str) -> list[Revised]:
-        """The replies without the calls that have no result."""
+        """Return the replies without the calls that have no result."""
         left_out: dict[str, list[str]] = {}
         for id_, (ident, part) in self._open.items():
             self._lost[id_] = part

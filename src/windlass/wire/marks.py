@@ -88,7 +88,7 @@ def block_parts(message: Message) -> list[int]:
 
 
 def content_parts(message: Message) -> list[int]:
-    """The parts of a message in chat form that its content holds, in order.
+    """Return the parts of a message in chat form that its content holds, in order.
 
     Other keys of a chat dict also travel as parts.
     """
@@ -100,7 +100,7 @@ def content_parts(message: Message) -> list[int]:
 
 
 def _yielding(message: Message, request: Request) -> list[int]:
-    """The parts of a message that become a block of their own."""
+    """Return the parts of a message that become a block of their own."""
     return [at for at, part in enumerate(message.parts) if _yields(message, part, request)]
 
 
@@ -118,7 +118,7 @@ def _yields(message: Message, part: Part, request: Request) -> bool:
 def _block(
     message: Message, own: list[dict[str, Any]], part: int, request: Request
 ) -> dict[str, Any] | None:
-    """The block that a part of a message became, if it can be marked."""
+    """Return the block that a part of a message became, if it can be marked."""
     if message.role == "tool":
         return own[0]
     call = part - len(message.parts)
@@ -137,7 +137,7 @@ def _block(
 
 
 def mark_key(model: str) -> Mark | None:
-    """The key of a mark for `model`; a router's models begin with their vendor."""
+    """Return the key of a mark for `model`; a router's models begin with their vendor."""
     if "/" not in model:  # at a server whose vendor its provider's name alone tells
         marks = (cache_rules(vendor, model).mark for vendor in ("openai", "vertex_ai", "qwen"))
         return next(filter(None, marks), None)
@@ -145,7 +145,7 @@ def mark_key(model: str) -> Mark | None:
 
 
 def marked(request: Request) -> tuple[Message, ...]:
-    """The messages with their marks as extra keys of the marked parts."""
+    """Return the messages with their marks as extra keys of the marked parts."""
     key = mark_key(request.model) if request.breakpoints else None
     if key is None:
         return request.messages
@@ -168,14 +168,14 @@ def marked(request: Request) -> tuple[Message, ...]:
 
 
 def _takes(message: Message, part: Part) -> bool:
-    """Whether a part can be marked: text that is not empty, and a picture of the user's."""
+    """Return whether a part can be marked: text that is not empty, and a picture of the user's."""
     if isinstance(part, Text):
         return bool(part.text.strip())
     return isinstance(part, Picture) and message.role == "user"
 
 
 def in_chat(message: Message, part: int) -> int:
-    """The part of a message in chat form: parts of its content, then its calls."""
+    """Return the part of a message in chat form: parts of its content, then its calls."""
     content = content_parts(message)
     if part >= len(message.parts):
         return len(content) + part - len(message.parts)
@@ -183,7 +183,7 @@ def in_chat(message: Message, part: int) -> int:
 
 
 def mark_keys(request: Request) -> dict[str, Any]:
-    """The keys of a body for its marks and its cache key."""
+    """Return the keys of a body for its marks and its cache key."""
     keys: dict[str, Any] = {}
     if request.cache_key is not None:
         keys["prompt_cache_key"] = request.cache_key

@@ -40,7 +40,7 @@ _PLAIN: Final = frozenset({"type", "text"})
 
 
 def from_openai(chat: Mapping[str, Any], *, where: str = "message") -> Message:
-    """One chat dict as a message.
+    """Return one chat dict as a message.
 
     Raises SequenceError naming `where` and the rule: an unknown role, a content
     that is neither text nor parts, a tool call without id or name, a data URL
@@ -122,7 +122,7 @@ def _picture(url: str, detail: str, where: str) -> Picture:
 
 
 def _calls(calls: Any, where: str) -> tuple[tuple[ToolCall, ...], list[Opaque]]:
-    """The calls and their extra keys (Gemini's thought signatures come this way)."""
+    """Return the calls and their extra keys (Gemini's thought signatures come this way)."""
     if not isinstance(calls, list | tuple):
         raise SequenceError(f"{where}: tool_calls is not a list")
     read: list[ToolCall] = []
@@ -147,7 +147,7 @@ def _calls(calls: Any, where: str) -> tuple[tuple[ToolCall, ...], list[Opaque]]:
 
 
 def to_openai(message: Message, load: Callable[[str], bytes] | None = None) -> dict[str, Any]:
-    """The message as a chat dict; pictures become data URLs.
+    """Return the message as a chat dict; pictures become data URLs.
 
     `load` returns a picture's bytes by SHA-256, and is called only for pictures that hold none
     themselves. Opaque parts of other providers are left out.

@@ -46,7 +46,7 @@ FIT_NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
 def path(model: str, *, stream: bool) -> str:  # noqa: ARG001 - one signature for all formats
-    """The path behind `https://api.openai.com/v1`."""
+    """Return the path behind `https://api.openai.com/v1`."""
     return "/chat/completions"
 
 
@@ -54,7 +54,7 @@ def path(model: str, *, stream: bool) -> str:  # noqa: ARG001 - one signature fo
 
 
 def body(request: Request, *, stream: bool = False, system_anywhere: bool = True) -> dict[str, Any]:
-    """The JSON body of `/chat/completions`.
+    """Return the JSON body of `/chat/completions`.
 
     OpenAI takes system messages anywhere; templates of some local models do not.
     """
@@ -86,7 +86,7 @@ repaired_ends = ends_as_they_are
 
 
 def _with_reasoning(chat: dict[str, Any], model: str) -> dict[str, Any]:
-    """The message with the reasoning that its model wants back, even if it is empty."""
+    """Return the message with the reasoning that its model wants back, even if it is empty."""
     if chat["role"] == "assistant" and REASONING not in chat and THINKS_ALOUD.search(model):
         return {**chat, REASONING: ""}
     return chat
@@ -128,7 +128,7 @@ def _all_required(schema: Any) -> bool:
 def _fitted(
     request: Request, names: Mapping[str, str], *, system_anywhere: bool
 ) -> Iterator[Message]:
-    """The messages in the form that the endpoint accepts, moved pictures included."""
+    """Yield the messages in the form that the endpoint accepts, moved pictures included."""
     shown: list[Message] = []
     called: dict[str, str] = {}
     begun = False
@@ -156,7 +156,7 @@ def _fitted(
 
 
 def _own(messages: Iterable[Message], model: str) -> Iterator[Message]:
-    """The messages without the opaque parts that another model made."""
+    """Yield the messages without the opaque parts that another model made."""
     for message in messages:
         kept = tuple(
             part
@@ -167,7 +167,7 @@ def _own(messages: Iterable[Message], model: str) -> Iterator[Message]:
 
 
 def _result(message: Message) -> Message:
-    """A tool message holds only text, and no name."""
+    """Return a tool message holds only text, and no name."""
     return tool(message.tool_call_id or "", *without_pictures(message).parts)
 
 
@@ -197,7 +197,7 @@ def headers(request: Request) -> dict[str, str]:  # noqa: ARG001 - one signature
 
 
 def read(answer: Mapping[str, Any], request: Request) -> Reply:
-    """A `chat.completion` object as a reply. Raises Refused or ValueError (see Format)."""
+    """Return a `chat.completion` object as a reply. Raises Refused or ValueError (see Format)."""
     _refuse_error(answer)
     choices = needed(answer.get("choices"), list, "choices")
     if not choices:
@@ -239,7 +239,7 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
 
 
 def _refuses(chat: Mapping[str, Any]) -> bool:
-    """Whether the message is a refusal: the key `refusal`, or a part of that type."""
+    """Return whether the message is a refusal: the key `refusal`, or a part of that type."""
     content = chat.get("content")
     parts = content if isinstance(content, list) else []
     return bool(chat.get("refusal")) or any(
@@ -305,7 +305,7 @@ class ChatReader:
                 held[key] = value
 
     def reply(self) -> Reply:
-        """The whole answer. Raises ValueError where the stream was cut."""
+        """Return the whole answer. Raises ValueError where the stream was cut."""
         if self._reason is None:
             raise ValueError("the stream ended before a finish_reason")
         if self._usage is None:

@@ -72,7 +72,7 @@ def opening() -> list[dict[str, Any]]:
 
 
 def body(request: Request) -> dict[str, Any]:
-    """The context of a request, `input` and `tools`, and its cache key."""
+    """Return the context of a request, `input` and `tools`, and its cache key."""
     names = wire_names(request, PROVIDER)
     messages = with_wire_ids(request.messages, PROVIDER, request.model)
     payload: dict[str, Any] = {
@@ -87,7 +87,7 @@ def body(request: Request) -> dict[str, Any]:
 
 
 def _defined(request: Request) -> list[ToolSpec]:
-    """The tools without those that nobody defined and only calls of other types name."""
+    """Return the tools without those that nobody defined and only calls of other types name."""
     names = {kind.removesuffix("_call") for kind in CALLS}
     if any(spec.own is None and spec.name in names for spec in request.tools):
         names -= {
@@ -103,7 +103,7 @@ repaired_ends = ends_as_they_are
 
 
 def write(messages: Sequence[Message], caller: Message | None = None) -> list[dict[str, Any]]:
-    """Messages as items; the first of them may answer calls of `caller`."""
+    """Return messages as items; the first of them may answer calls of `caller`."""
     request = Request("", tuple(messages), 1)
     names = wire_names(request, PROVIDER)
     return _listed(with_wire_ids(messages, PROVIDER, ""), names, request, caller)
@@ -127,7 +127,7 @@ def _listed(
 
 
 def _results(message: Message, request: Request, kind: str) -> list[dict[str, Any]]:
-    """The items of a result, which answers a call of this type."""
+    """Return the items of a result, which answers a call of this type."""
     if kind in CALLS or any(_is_item(part) for part in message.parts):
         return write_output(message, kind, request)
     return [_output(message, request, f"{kind}_output")]
@@ -261,7 +261,7 @@ class ResponsesList:
     """Reads the items of a list, one by one."""
 
     def read(self, given: Mapping[str, Any], where: str) -> ListReading:
-        """An item in Windlass's form; items of one response join."""
+        """Return an item in Windlass's form; items of one response join."""
         kind = given.get("type", "message")
         given = {key: value for key, value in given.items() if key not in NOT_SENT}
         if not isinstance(kind, str):

@@ -23,7 +23,7 @@ _REPEATED: Final = re.compile(r"call id '.+' is used before")
 
 
 def form_for(form: str | None, model: str) -> FormName:
-    """The form in which a list of this form (None: any) is sent to `provider/model`.
+    """Return the form in which a list of this form (None: any) is sent to `provider/model`.
 
     It is the vendor's own, where the vendor has one.
     """
@@ -47,7 +47,7 @@ def repairs(
     *,
     system_anywhere: bool = False,
 ) -> list[list[str]]:
-    """What is written otherwise of each message for `provider/model`; most often nothing.
+    """Return what is written otherwise of each message for `provider/model`; most often nothing.
 
     `tools` are those that the request defines; `system_anywhere`: late system messages stay so.
     """
@@ -71,7 +71,7 @@ def repairs(
 
 
 def bare_name(model: str) -> str:
-    """The name of `provider/model` without the provider."""
+    """Return the name of `provider/model` without the provider."""
     return model.partition("/")[2] or model
 
 

@@ -51,7 +51,7 @@ _FAILED: Final = {"type": "exit", "exit_code": 1}
 
 
 def ident_of(item: Mapping[str, Any]) -> str:
-    """The id by which a call and its output know each other (empty: none)."""
+    """Return the id by which a call and its output know each other (empty: none)."""
     return str(item.get("call_id") or item.get("id") or "")
 
 
@@ -59,7 +59,7 @@ def ident_of(item: Mapping[str, Any]) -> str:
 
 
 def read_call(given: Mapping[str, Any]) -> Message:
-    """A call of one of these types as a reply that calls a tool.
+    """Return a call of one of these types as a reply that calls a tool.
 
     The tool is called as the type is: a `shell_call` calls `shell`.
     """
@@ -76,7 +76,7 @@ def read_call(given: Mapping[str, Any]) -> Message:
 
 
 def kind_of_call(caller: Message | None, ident: str | None) -> str:
-    """The type of the item by which a reply makes the call with this id."""
+    """Return the type of the item by which a reply makes the call with this id."""
     if caller is not None:
         numbers = {call.id: at for at, call in enumerate(caller.tool_calls)}
         name = f"{KEYS_OF_CALL}{numbers.get(ident or '', -1)}"
@@ -140,7 +140,7 @@ def read_output(given: Mapping[str, Any], where: str) -> Message:
 
 
 def write_output(message: Message, kind: str, request: Request) -> list[dict[str, Any]]:
-    """A result as the output of a call of this type, in the shape that it came in."""
+    """Return a result as the output of a call of this type, in the shape that it came in."""
     about: dict[str, Any] = {}
     for part in message.parts:
         if isinstance(part, Opaque) and part.provider == PROVIDER:
@@ -171,12 +171,12 @@ def write_output(message: Message, kind: str, request: Request) -> list[dict[str
 
 
 def is_keys(part: Part) -> bool:
-    """Whether a part of a result is no content of it, but the keys of its item."""
+    """Return whether a part of a result is no content of it, but the keys of its item."""
     return isinstance(part, Opaque) and part.kind == KEYS
 
 
 def shows_screen(message: Message) -> bool:
-    """Whether it is the output of a computer call, which cannot be without its picture."""
+    """Return whether it is the output of a computer call, which cannot be without its picture."""
     return any(
         isinstance(part, Opaque) and is_keys(part) and '"computer_call_output"' in part.data
         for part in message.parts
@@ -191,12 +191,12 @@ def _is_chunk(value: Any) -> bool:
 
 
 def _filled(held: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
-    """Those of the keys under which a text stands."""
+    """Return those of the keys under which a text stands."""
     return [key for key in keys if isinstance(held.get(key), str) and held[key]]
 
 
 def _failed(outcome: Any) -> bool:
-    """Whether an object tells of an exit code that is not 0, or of a timeout."""
+    """Return whether an object tells of an exit code that is not 0, or of a timeout."""
     if not isinstance(outcome, Mapping):
         return False
     code = outcome.get("exit_code")
@@ -225,7 +225,7 @@ def _write_chunks(
 
 
 def _read_json(output: str) -> tuple[dict[str, Any], list[str]]:
-    """The shape of an output that should be JSON, and its long texts.
+    """Return the shape of an output that should be JSON, and its long texts.
 
     An object that can be written again byte for byte has places for them; of other JSON the
     shape says so, and any other text has none.
@@ -247,7 +247,7 @@ def _read_json(output: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _write_json(shape: Mapping[str, Any], texts: Sequence[str]) -> str:
-    """The output with the texts in their places; what was JSON stays JSON."""
+    """Return the output with the texts in their places; what was JSON stays JSON."""
     text = "\n".join(texts)
     if shape.get("object"):
         places = shape[_PLACES]

@@ -77,7 +77,7 @@ _NEWEST: Final = (99, 0)
 
 
 def claude_version(model: str) -> tuple[int, int]:
-    """The version of a Claude; a name without one counts as the newest, which refuses most.
+    """Return the version of a Claude; a name without one counts as the newest, which refuses most.
 
     >>> claude_version("claude-sonnet-4-5-20250929"), claude_version("claude-3-5-haiku-latest")
     ((4, 5), (3, 5))
@@ -116,7 +116,7 @@ _REFUSAL: Final = re.compile(r"Invalid .?signature.? in .?(redacted_)?thinking|b
 
 
 def refuses_thinking(text: str) -> bool:
-    """Whether a provider's refusal is about thinking in the request."""
+    """Return whether a provider's refusal is about thinking in the request."""
     return _REFUSAL.search(text) is not None
 
 
@@ -130,7 +130,7 @@ def takes_choice(model: str, choice: str) -> bool:
 
 
 def drops_thinking(model: str, effort: str | None, choice: str) -> bool:
-    """Whether a request to a model can ask for thinking that no longer fits to be dropped.
+    """Return whether a request to a model can ask for thinking that no longer fits to be dropped.
 
     That needs thinking to be on: not switched off by `effort`, nor by a forced `choice`.
     """
@@ -146,14 +146,14 @@ _IN_CHAT: Final = ("key:reasoning_details", "key:thinking_blocks")
 
 
 def is_thinking(part: object) -> bool:
-    """Whether a part of a message is signed thinking of a Claude, in any of the forms."""
+    """Return whether a part of a message is signed thinking of a Claude, in any of the forms."""
     if not isinstance(part, Opaque):
         return False
     return part.kind.removeprefix("part:") in _BLOCKS or part.kind in _IN_CHAT
 
 
 def is_note(part: Opaque) -> bool:
-    """Whether a part is thinking in which its model tells the user what it does, and why."""
+    """Return whether a part is thinking in which its model tells the user what it does, and why."""
     if part.kind != "thinking" or not thinking_rules(part.model).notes:
         return False
     block = json.loads(part.data)
@@ -161,7 +161,7 @@ def is_note(part: Opaque) -> bool:
 
 
 def thinks(message: Message) -> bool:
-    """Whether a message carries signed thinking."""
+    """Return whether a message carries signed thinking."""
     return message.role == "assistant" and any(map(is_thinking, message.parts))
 
 
@@ -169,7 +169,7 @@ _ALONE: Final = "[thinking, left out]"
 
 
 def without_thinking(message: Message) -> Message:
-    """The message without its signed thinking; one of thinking alone says so."""
+    """Return the message without its signed thinking; one of thinking alone says so."""
     parts = tuple(part for part in message.parts if not is_thinking(part))
     said = message.tool_calls or any(
         not isinstance(part, Opaque) or is_compaction(part) for part in parts

@@ -33,12 +33,12 @@ _SNAKE: Final = re.compile(r"_([a-z])")
 
 
 def tools_form(tools: Iterable[Mapping[str, Any]]) -> FormName | None:
-    """The form of the first tool that shows one (None: there is no tool)."""
+    """Return the form of the first tool that shows one (None: there is no tool)."""
     return next((_form(one) for one in tools), None)
 
 
 def read_tools(given: Iterable[Any]) -> tuple[tuple[dict[str, Any], ...], tuple[ToolSpec, ...]]:
-    """The tools as JSON data, and in Windlass's form, one for each function.
+    """Return the tools as JSON data, and in Windlass's form, one for each function.
 
     Raises UsageError for anything that is not a tool in any of the forms.
     """
@@ -56,7 +56,7 @@ def read_tools(given: Iterable[Any]) -> tuple[tuple[dict[str, Any], ...], tuple[
 def with_tool(
     tools: Sequence[dict[str, Any]], spec: ToolSpec, form: FormName
 ) -> list[dict[str, Any]]:
-    """The tools of a list in a form, and one more."""
+    """Return the tools of a list in a form, and one more."""
     (added,) = write_tools((spec,), {spec.name: spec.name}, form)
     if form == "gemini":  # which takes all functions in one tool
         for at, tool in enumerate(tools):
@@ -70,7 +70,7 @@ def with_tool(
 def write_tools(
     specs: Iterable[ToolSpec], names: Mapping[str, str], form: FormName
 ) -> list[dict[str, Any]]:
-    """The tools in a form; `names` are theirs on the wire.
+    """Return the tools in a form; `names` are theirs on the wire.
 
     Raises SequenceError for one that another provider runs itself.
     """
@@ -143,7 +143,7 @@ def _read(given: Mapping[str, Any]) -> list[ToolSpec]:
 
 
 def _read_gemini(tool: Mapping[str, Any]) -> list[ToolSpec]:
-    """The functions that a tool of Gemini's declares, and what else it is."""
+    """Return the functions that a tool of Gemini's declares, and what else it is."""
     specs: list[ToolSpec] = []
     for key, value in tool.items():
         if key not in _DECLARATIONS:
@@ -185,7 +185,7 @@ def _no_tool(given: Any) -> UsageError:
 
 
 def json_schema(schema: Any) -> Any:
-    """A Schema of Gemini's as JSON Schema; what is JSON Schema stays as it is.
+    """Return a Schema of Gemini's as JSON Schema; what is JSON Schema stays as it is.
 
     >>> json_schema({"type": "STRING", "nullable": True, "maxLength": "9"})
     {'type': ['string', 'null'], 'maxLength': 9}

@@ -70,7 +70,7 @@ def read_usage(usage: Mapping[str, Any] | object) -> Usage:
 
 
 def usage_of_answer(usage: Any, *needs: str, name: str = "usage") -> Usage:
-    """The usage that an answer reports under `name`, whatever it is.
+    """Return the usage that an answer reports under `name`, whatever it is.
 
     Raises ValueError where it lacks one of the counts that it `needs`.
     """
@@ -107,7 +107,7 @@ _TIER_KEYS: Final = ("service_tier", "serviceTier", "speed", "trafficType", "tra
 
 
 def tier_of(*told: Mapping[str, Any]) -> str:
-    """The tier at which a call is billed, as `Usage` says it; empty: at list prices.
+    """Return the tier at which a call is billed, as `Usage` says it; empty: at list prices.
 
     `told` are the usage, and the answer where the provider says it there.
     """
@@ -158,7 +158,7 @@ def _read(usage: Mapping[str, Any]) -> Counted:
 
 
 def contradiction(usage: Usage) -> str:
-    """What is impossible in a usage, in one clause; empty if nothing is."""
+    """Return what is impossible in a usage, in one clause; empty if nothing is."""
     named = {
         "input": usage.tokens_in,
         "output": usage.tokens_out,
@@ -178,7 +178,7 @@ def contradiction(usage: Usage) -> str:
 
 
 def possible(usage: Usage) -> Usage:
-    """The usage with impossible counts capped: none below 0 and none above the input."""
+    """Return the usage with impossible counts capped: none below 0 and none above the input."""
     tokens_in = max(0, usage.tokens_in)
     cached = min(max(0, usage.tokens_cached), tokens_in)
     written = min(max(0, usage.tokens_written), tokens_in - cached)

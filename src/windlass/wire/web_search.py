@@ -48,7 +48,7 @@ class SearchReply:
     paused: tuple[Mapping[str, Any], ...] = ()
 
     def plus(self, more: SearchReply) -> SearchReply:
-        """The search together with what came when it went on."""
+        """Return the search together with what came when it went on."""
         pages = _each_once([*self.pages, *more.pages])
         return SearchReply(
             text="\n\n".join(filter(None, [self.text, more.text])),
@@ -60,13 +60,13 @@ class SearchReply:
 
 
 def going_on(body: Mapping[str, Any], paused: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The body of a search that goes on with what it had when Anthropic paused it."""
+    """Return the body of a search that goes on with what it had when Anthropic paused it."""
     so_far = {"role": "assistant", "content": [*paused]}
     return {**body, "messages": [*body["messages"], so_far]}
 
 
 def with_search(wire: str, provider: str, body: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """The body of a request without tools, with the provider's own search in it.
+    """Return the body of a request without tools, with the provider's own search in it.
 
     `most` is the number of pages wanted, which only OpenRouter accepts.
     """
@@ -159,7 +159,7 @@ def _gemini(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
 
 
 def _pages(sources: list[Any], excerpt: str) -> Iterator[WebPage]:
-    """The pages from objects with a url; `excerpt` is the key of the quoted text."""
+    """Yield the pages from objects with a url; `excerpt` is the key of the quoted text."""
     for source in sources:
         if isinstance(source, Mapping) and isinstance(source.get("url"), str):
             yield WebPage(
@@ -168,7 +168,7 @@ def _pages(sources: list[Any], excerpt: str) -> Iterator[WebPage]:
 
 
 def _each_once(pages: Iterator[WebPage] | list[WebPage]) -> tuple[WebPage, ...]:
-    """Each address once, in order of first appearance, with everything quoted from it."""
+    """Return each address once, in order of first appearance, with everything quoted from it."""
     pages_by_url: dict[str, WebPage] = {}
     for page in pages:
         first = pages_by_url.setdefault(page.url, page)

@@ -70,7 +70,7 @@ class BatchInput:
 
 
 def hash_of(value: Any) -> str:
-    """A hash of a JSON value, whatever the order of its keys."""
+    """Return a hash of a JSON value, whatever the order of its keys."""
     text = json.dumps(value, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -78,7 +78,7 @@ def hash_of(value: Any) -> str:
 def read_inputs(
     source: str | Path | Iterable[Mapping[str, Any]], needs: Sequence[InputNeed]
 ) -> list[BatchInput]:
-    """All rows, each with what the cascade needs of its input (`needs`).
+    """Return all rows, each with what the cascade needs of its input (`needs`).
 
     Raises UsageError for a file that cannot be read, and FileError with its mistakes.
     """
@@ -120,7 +120,7 @@ def read_inputs(
 def _missing_inputs(
     place: InputPlace, kind: str, needs: Iterable[InputNeed], names: Collection[str]
 ) -> Iterator[Mistake]:
-    """One mistake for each need that these names do not meet."""
+    """Yield one mistake for each need that these names do not meet."""
     for need in needs:
         if need.name not in names:
             use = InputPlace(need.use.file, need.use.line)

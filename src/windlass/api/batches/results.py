@@ -174,7 +174,7 @@ def open_results(
 
 
 def read_results(path: Path) -> Iterator[dict[str, Any]]:
-    """Each row's last line, in the order of the rows. Raises OSError."""
+    """Yield each row's last line, in the order of the rows. Raises OSError."""
     places: dict[int, int] = {}
     with path.open("rb") as file:
         at = 0
@@ -210,7 +210,7 @@ def _encode(line: Mapping[str, Any]) -> bytes:
 
 
 def _is_broken(raw: bytes) -> bool:
-    """Whether it is the beginning of a line of ours."""
+    """Return whether it is the beginning of a line of ours."""
     try:
         json.loads(raw)
     except (ValueError, RecursionError):
@@ -219,7 +219,7 @@ def _is_broken(raw: bytes) -> bool:
 
 
 def _read_line(raw: bytes, schema: type[ResultLine] = ResultLine) -> dict[str, Any]:
-    """What a line holds. Raises ValueError in one clause where it is no result."""
+    """Return what a line holds. Raises ValueError in one clause where it is no result."""
     line = parse_json(raw)
     if not isinstance(line, dict):
         raise ValueError("it is not an object")  # noqa: TRY004 - one error for all

@@ -36,7 +36,7 @@ class BatchLimits:
 
     @classmethod
     def of(cls, options: BatchOptions) -> Self:
-        """The limits among the options of a batch."""
+        """Return the limits among the options of a batch."""
         limits: dict[str, Any] = {**options}
         return cls(**{each.name: limits.get(each.name) for each in fields(cls)})
 
@@ -123,7 +123,7 @@ class BatchResult:
     unpriced: int = 0
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """Each row's result, in the order of the inputs."""
+        """Return each row's result, in the order of the inputs."""
         return read_results(self.out)
 
 
@@ -241,7 +241,7 @@ class BatchWork:
         self.emit(ended)
 
     def result(self, out: Path) -> BatchResult:
-        """The result of the batch, by what the file holds."""
+        """Return the result of the batch, by what the file holds."""
         # What one worker left for a limit, others may have run.
         reason = (self._reason if self._todo else None) or (
             "money" if self._money_reached else None
@@ -267,7 +267,7 @@ class BatchWork:
 
 
 def line_of(result: Result) -> dict[str, Any]:
-    """The line of a run in the file of results.
+    """Return the line of a run in the file of results.
 
     The row is run again if the run failed, or if a limit of the batch ended it.
     """
@@ -294,7 +294,7 @@ def line_of(result: Result) -> dict[str, Any]:
 
 
 def _failed_line(watcher: _RowWatcher, failure: Exception) -> dict[str, Any]:
-    """The line of a run that raised instead of giving a result."""
+    """Return the line of a run that raised instead of giving a result."""
     kind = "" if isinstance(failure, WindlassError) else f"{type(failure).__name__}: "
     return {
         "status": "failed",

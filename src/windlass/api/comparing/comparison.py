@@ -67,7 +67,7 @@ class ComparedRun(BatchInput):
 def compared_runs(
     inputs: Iterable[BatchInput], policies: Sequence[NamedPolicy], repeat: int
 ) -> list[ComparedRun]:
-    """Every input under every policy, `repeat` times, input by input.
+    """Return every input under every policy, `repeat` times, input by input.
 
     The policy that comes first changes, because the others find its prompts in the provider's
     cache.
@@ -86,7 +86,7 @@ def compared_runs(
 
 
 def is_judged(line: Mapping[str, Any], judge: str) -> bool:
-    """Whether this judge has judged the run of a line, or it is not to be judged."""
+    """Return whether this judge has judged the run of a line, or it is not to be judged."""
     if line["again"] or line["status"] == "waiting":
         return True
     return line.get("judge") == judge and line.get("score") is not None
@@ -193,7 +193,7 @@ def compare_runs(
     judge: str,
     margin: float,
 ) -> Comparison:
-    """What the lines of the file say of these policies; the first is the baseline."""
+    """Return what the lines of the file say of these policies; the first is the baseline."""
     runs: dict[str, dict[tuple[int, int], _Measured]] = {name: {} for name in policies}
     inputs, unjudged, waiting = set[int](), 0, 0
     judged: list[Charge] = []
@@ -253,7 +253,7 @@ def _charge(dollars: float | None, **tokens: int) -> Charge:
 
 
 def _by_input(runs: Mapping[tuple[int, int], float]) -> dict[int, float]:
-    """The mean of the takes of each input."""
+    """Return the mean of the takes of each input."""
     takes: dict[int, list[float]] = {}
     for (number, _), value in runs.items():
         takes.setdefault(number, []).append(value)
@@ -362,7 +362,7 @@ class _Pairs:
         )
 
     def _change(self) -> tuple[float | None, Interval | None]:
-        """How much more it cost than the baseline, as a share of that."""
+        """Return how much more it cost than the baseline, as a share of that."""
         if self.costs is None or self.before is None or sum(self.before) <= 0:
             return None, None
         return sum(self.costs) / sum(self.before) - 1, bootstrap(self.costs, self.before)

@@ -99,7 +99,7 @@ class ComparedBatch:
     async def _judged(
         self, given: ComparedRun, line: dict[str, Any], judge: Judge
     ) -> dict[str, Any]:
-        """The line with the judgement, whose cost is part of its `cost`."""
+        """Return the line with the judgement, whose cost is part of its `cost`."""
         if line["status"] == "completed":
             said = await judge.judge(given.values, line)
         else:

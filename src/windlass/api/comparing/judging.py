@@ -78,7 +78,7 @@ class Judge(Protocol):
         ...
 
     async def judge(self, given: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
-        """How good a run is, by its input and its line in the file of results.
+        """Return how good a run is, by its input and its line in the file of results.
 
         The run completed. If the judge fails, its judgement says so.
         """
@@ -141,7 +141,7 @@ class _ByModel:
         return Judgement(float(score), paid, why)
 
     def _question(self, given: Mapping[str, Any], answer: str) -> tuple[Message, ...]:
-        """The messages that ask the model; task and answer are cut to fit its window."""
+        """Return the messages that ask the model; task and answer are cut to fit its window."""
         _, info = self.resolve(self.name)
         asked = (phase.instructions for phase in self.cascade.phases)
         task = "\n\n".join(filter(None, asked))
@@ -157,7 +157,7 @@ class _ByModel:
 
 
 def score_of(answer: object) -> Score | None:
-    """The answer of a judge as a score; None if it is not one."""
+    """Return the answer of a judge as a score; None if it is not one."""
     if isinstance(answer, bool) or type(answer).__name__ == "bool_":  # numpy's own
         return bool(answer)
     try:
@@ -193,7 +193,7 @@ def judge_of(
 
 
 def is_outcome(error: BaseException | None) -> bool:
-    """Whether a run that this error stopped counts as an outcome; if not, it is run again.
+    """Return whether a run that this error stopped counts as an outcome; if not, it is run again.
 
     A failure of the model's side or of a server does not count, unless it refused the request.
     """

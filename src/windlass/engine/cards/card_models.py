@@ -21,7 +21,7 @@ FLAG: Final = "auto_context_cards_enabled"
 
 
 def wants_cards(cascade: Mapping[str, Any], settings: Settings) -> bool:
-    """Whether cards are made of the sessions of a cascade, given as its JSON.
+    """Return whether cards are made of the sessions of a cascade, given as its JSON.
 
     They are where a phase may choose its context, or where the user said how they are made.
     """
@@ -32,7 +32,7 @@ def wants_cards(cascade: Mapping[str, Any], settings: Settings) -> bool:
 
 
 def card_options(settings: Settings, cascade: Mapping[str, Any]) -> CardOptions:
-    """How cards of a cascade's sessions (its JSON) are made.
+    """Return how cards of a cascade's sessions (its JSON) are made.
 
     Where no summariser is named, the helper model is it: the cascade's, else the user's.
     """
@@ -46,14 +46,14 @@ def card_options(settings: Settings, cascade: Mapping[str, Any]) -> CardOptions:
 
 
 def card_models(settings: Settings, cascade: Mapping[str, Any]) -> tuple[str, ...]:
-    """The models that see what is said, to make cards of it."""
+    """Return the models that see what is said, to make cards of it."""
     options = card_options(settings, cascade)
     hosted = None if options.embedder in (NONE, WORDLLAMA) else options.embedder
     return tuple(name for name in (options.summariser, hosted) if name is not None)
 
 
 def wanting_cards(cascade: Cascade, settings: Settings) -> dict[str, Any] | None:
-    """The cascade as JSON where cards of its sessions are wanted; None: they are not."""
+    """Return the cascade as JSON where cards of its sessions are wanted; None: they are not."""
     data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return data if wants_cards(data, settings) else None
 
@@ -72,7 +72,7 @@ def check_cards(cascade: Cascade, settings: Settings, resolve: Resolve) -> None:
 
 
 def maker_of(settings: Settings, resolve: Resolve, cascade: Mapping[str, Any]) -> CardMaker:
-    """What makes cards of a cascade's sessions. Raises UsageError: a model is not there."""
+    """Return what makes cards of a cascade's sessions. Raises UsageError: a model is not there."""
     options = card_options(settings, cascade)
     summariser = None
     if options.summariser is not None:

@@ -128,7 +128,7 @@ class CardWorker:
             raise
 
     async def _next(self, queue: Queue) -> Sequence[StoredRow]:
-        """The next rows of the queue, as many as a batch has; they are taken."""
+        """Return the next rows of the queue, as many as a batch has; they are taken."""
         rows = await self.ask(
             partial(
                 self._store.without_cards,
@@ -161,7 +161,7 @@ class CardWorker:
         await self.ask(partial(self._store.put_cards, queue.session_id, cards))
 
     async def ask(self, question: Callable[[], _Answer]) -> _Answer:
-        """What the store answers, without holding the loop up."""
+        """Return what the store answers, without holding the loop up."""
         if self._store.remote:
             return await asyncio.to_thread(question)
         return question()
@@ -171,7 +171,7 @@ class CardWorker:
         return self._stamp(Row(NodeType.DECISION, text=failure.text, details=lack))
 
     def _spent(self, queue: Queue, name: str, spent: Sequence[Spent]) -> Row:
-        """The row that tells what one model took for a batch."""
+        """Return the row that tells what one model took for a batch."""
         own = [each for each in spent if each.model == name]
         dollars = [queue.charge(each) for each in own]
         text = f"answers of a model for cards: {len(own)}"
@@ -189,7 +189,7 @@ class CardWorker:
 
 
 def items_for_cards(rows: Sequence[StoredRow]) -> list[Item]:
-    """The messages of rows that want a card."""
+    """Return the messages of rows that want a card."""
     items = [item_of(stored) for stored in rows]
     return [item for item in items if item is not None and wants_card(item)]
 
@@ -213,7 +213,7 @@ def failed_of(rows: Sequence[StoredRow], cards: Mapping[str, Card]) -> dict[str,
 
 
 def queue_of(store: Store, session_id: str) -> Queue:
-    """The queue of a session that no run of this process has. Raises UsageError: unknown."""
+    """Return the queue of a session that no run of this process has. Raises UsageError: unknown."""
     model = store.start(session_id).model.partition(", ")[0]
     marks = CardMarks.of(store.rows(session_id))
     return Queue(

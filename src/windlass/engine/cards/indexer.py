@@ -192,7 +192,7 @@ class CardIndexer:
         return [queue for info in sessions if (queue := self._left(info))]
 
     def _left(self, info: SessionInfo) -> Queue | None:
-        """The queue of an earlier session whose cards nobody makes any more."""
+        """Return the queue of an earlier session whose cards nobody makes any more."""
         name = info.session_id
         if name.startswith(BANK) or name == self._queue.session_id:
             return None

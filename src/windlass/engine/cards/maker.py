@@ -91,7 +91,7 @@ class Summariser:
     info: ModelInfo
 
     def request(self, message: Message, options: CardOptions) -> Request:
-        """What the model is asked of a message."""
+        """Return what the model is asked of a message."""
         most = min(_SUMMARY_TOKENS, self.info.max_output_tokens)
         asked = self.info.question([user(summary_question(message, options))], most)
         return replace(asked, model=self.name.partition("/")[2])
@@ -138,7 +138,7 @@ class CardMaker:
     async def make(
         self, items: Sequence[Item], count: Callable[[Message], int], marks: CardMarks
     ) -> CardBatch:
-        """The cards of messages, in their order. `count` gives the tokens of a message."""
+        """Return the cards of messages, in their order. `count` gives the tokens of a message."""
         batch = CardBatch()
         for item in items:
             card = await self._by_rule(item, count)
@@ -175,7 +175,7 @@ class CardMaker:
         return await asyncio.to_thread(make) if item.message.chars > _LONG else make()
 
     async def _summarised(self, card: Card, message: Message, batch: CardBatch) -> Card:
-        """The card with a model's summary; by rule again where no model answers."""
+        """Return the card with a model's summary; by rule again where no model answers."""
         summariser = self.summariser
         assert summariser is not None
         same = self._same.get(card.content_hash)
@@ -236,7 +236,7 @@ class CardMaker:
             batch.spent.append(Spent(embedder.name, usage, _dollars(embedder.name, usage)))
 
     def _resting(self, name: str) -> str:
-        """Why a model is left alone for now; empty: it is not."""
+        """Return why a model is left alone for now; empty: it is not."""
         until, why = self._rests.get(name, (0.0, ""))
         return why if self._clock() < until else ""
 

@@ -70,7 +70,7 @@ class Piece:
     lines: tuple[str, ...] = ()
 
     def order(self) -> tuple[int, bool]:
-        """What pieces are sorted by: their place, and what is told of it behind it."""
+        """Return what pieces are sorted by: their place, and what is told of it behind it."""
         return self.place, self.item is None and self.place >= 0
 
 
@@ -92,14 +92,14 @@ class ChoosingView:
     count: Callable[[Message], int]
 
     def items(self, phase: str) -> list[Item]:
-        """What was said in a phase."""
+        """Return what was said in a phase."""
         return [item for item in self.index.items if item.phase == phase]
 
 
 def gather_anchors(
     view: ChoosingView, anchors: Anchors, role: Role, shown_of: Collection[str]
 ) -> list[Piece]:
-    """The anchors but the input, in session order, each message once.
+    """Return the anchors but the input, in session order, each message once.
 
     `role` is that of messages of ours; the outputs of phases in `shown_of` are told already.
     """
@@ -147,13 +147,13 @@ def gather_anchors(
 
 
 def reached(word: str, phases: Sequence[str]) -> list[str]:
-    """The phases among those that ran that a word of `from_phases` stands for."""
+    """Return the phases among those that ran that a word of `from_phases` stands for."""
     names = reach(word, phases, frozenset())
     return [name for name in names if name in phases]
 
 
 def _callouts(view: ChoosingView) -> Iterator[Piece]:
-    """Messages that were called out, with the calls and results that belong to them."""
+    """Yield messages that were called out, with the calls and results that belong to them."""
     items = view.index.items
     for ident, name in view.callouts.items():
         place = view.index.places.get(ident)
@@ -170,7 +170,7 @@ def _callouts(view: ChoosingView) -> Iterator[Piece]:
 
 
 def _errors(view: ChoosingView, role: Role, shown: Collection[str]) -> list[Piece]:
-    """The last failed calls that nothing else shows, in one message of ours."""
+    """Return the last failed calls that nothing else shows, in one message of ours."""
     failed = [
         stored
         for stored in view.rows
@@ -191,7 +191,7 @@ def _errors(view: ChoosingView, role: Role, shown: Collection[str]) -> list[Piec
 
 
 def _telling(piece: Piece, lines: Mapping[str, str]) -> Piece:
-    """The message of errors with these lines, by the ids of the failed calls."""
+    """Return the message of errors with these lines, by the ids of the failed calls."""
     message = piece.message.with_parts(Text(errors_text([*lines.values()])))
     last = f"the last {len(lines)} errors" if len(lines) > 1 else "the last error"
     covers, told = tuple(lines), tuple(lines.values())
@@ -199,7 +199,7 @@ def _telling(piece: Piece, lines: Mapping[str, str]) -> Piece:
 
 
 def without_errors(pieces: Iterable[Piece], shown: Collection[str]) -> list[Piece]:
-    """The pieces without the errors of results that are shown besides, by their ids."""
+    """Return the pieces without the errors of results that are shown besides, by their ids."""
     left: list[Piece] = []
     for piece in pieces:
         told = dict(zip(piece.covers, piece.lines, strict=False))
@@ -229,14 +229,14 @@ def _error_line(view: ChoosingView, stored: StoredRow, most: int) -> str:
 
 
 def call_answered(index: Index, place: int) -> ToolCall | None:
-    """The call that a result answers; None: it is not there."""
+    """Return the call that a result answers; None: it is not there."""
     ident = index.items[place].message.tool_call_id
     caller = index.items[index.together(place)[0]].message
     return next((call for call in caller.tool_calls if call.id == ident), None)
 
 
 def shortened(view: ChoosingView, pieces: Sequence[Piece], room: int) -> list[Piece]:
-    """The anchors within `room` tokens, as far as digests bring them.
+    """Return the anchors within `room` tokens, as far as digests bring them.
 
     Errors first, then callouts, the turns, and outputs; the oldest of each first.
     """
@@ -256,14 +256,14 @@ def shortened(view: ChoosingView, pieces: Sequence[Piece], room: int) -> list[Pi
 
 
 def _short_errors(piece: Piece) -> Piece:
-    """The same errors in a line each."""
+    """Return the same errors in a line each."""
     room = _ERROR_SHORT * _CHARS_A_TOKEN
     lines = [cut_text(" ".join(line.split()), room) for line in piece.lines]
     return _telling(piece, dict(zip(piece.covers, lines, strict=True)))
 
 
 def short(piece: Piece) -> Piece:
-    """A message as its digest; what a user said, and what is short, stays as it is."""
+    """Return a message as its digest; what a user said, and what is short, stays as it is."""
     message, text = piece.message, piece.message.text
     if len(text) < _LEAST_CHARS or (message.role == "user" and piece.item is not None):
         return piece

@@ -40,7 +40,7 @@ def outline_of(
     *,
     can_recall: bool,
 ) -> Piece | None:
-    """A message that tells of the messages at `places`, within `room` tokens; None: no room.
+    """Return a message that tells of the messages at `places`, within `room` tokens; None: no room.
 
     `places` are in the order of importance: what comes first gets its names told first. `shown`
     is what the phase sees besides.
@@ -90,7 +90,7 @@ def _line(view: ChoosingView, place: int, held: set[str], left: int) -> tuple[st
 
 
 def _called(view: ChoosingView, place: int) -> str:
-    """The call that a result answers, in short."""
+    """Return the call that a result answers, in short."""
     call = call_answered(view.index, place)
     if call is None:
         return "tool"

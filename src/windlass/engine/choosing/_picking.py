@@ -101,7 +101,7 @@ class Choice:
 def candidates_of(
     rule: Choosing, view: ChoosingView, anchors: AnchorSet, task: Query, embedder: Embedder | None
 ) -> Candidates:
-    """What may be chosen for a task, and in how much room."""
+    """Return what may be chosen for a task, and in how much room."""
     index = view.index
     among = _among(view, anchors.pieces)
     count = sum(among)
@@ -140,7 +140,7 @@ def _among(view: ChoosingView, anchors: Sequence[Piece]) -> list[bool]:
 
 
 def output_alone(items: Sequence[Item], phase: str) -> list[Item]:
-    """A phase's output where it can be shown alone: a message without calls."""
+    """Return a phase's output where it can be shown alone: a message without calls."""
     replies = [item for item in items if item.phase == phase and item.message.role == "assistant"]
     spoken = [item for item in replies if item.message.text.strip()]
     return [item for item in spoken[-1:] if not item.message.tool_calls]
@@ -195,7 +195,7 @@ def _piece(view: ChoosingView, place: int, why: str) -> Piece:
 
 
 def _without_told(anchors: AnchorSet, view: ChoosingView, chosen: Sequence[Piece]) -> AnchorSet:
-    """The anchors without the errors of results that are chosen whole."""
+    """Return the anchors without the errors of results that are chosen whole."""
     seen = {piece.item.id for piece in chosen if piece.item is not None and piece.because is None}
     pieces = without_errors(anchors.pieces, seen)
     less = sum(view.count(piece.message) for piece in anchors.pieces)
@@ -204,7 +204,7 @@ def _without_told(anchors: AnchorSet, view: ChoosingView, chosen: Sequence[Piece
 
 
 def _told(picked: Picked, place: int, why: str = "") -> Mapping[str, Any]:
-    """A message of a choice for the record: which, its score, its rank by each signal."""
+    """Return a message of a choice for the record: which, its score, its rank by each signal."""
     index = picked.scored.request.index
     item = index.items[place]
     row: dict[str, Any] = {
@@ -230,7 +230,7 @@ def shortened_places(choice: Choice, view: ChoosingView) -> list[int]:
 
 
 def _places_left(chosen: Sequence[Piece], picked: Picked) -> list[int]:
-    """The messages that could be chosen and were not, the best first."""
+    """Return the messages that could be chosen and were not, the best first."""
     taken = {piece.place for piece in chosen}
     units, among = picked.scored.request.index.units, picked.scored.request.among
     scored = [place for at in picked.scored.order() for place in units[at].places]
@@ -309,7 +309,7 @@ def _with_named(picked: Picked, budget: int) -> tuple[Picked, Mapping[int, str]]
 
 
 def _names_asked(picked: Picked) -> Mapping[int, str]:
-    """The units that hold a name of the task, best first, each with the name.
+    """Return the units that hold a name of the task, best first, each with the name.
 
     Of a name that more than `MOST_NAMED` hold only the best is asked for. A task that names
     nothing else asks for its best match where that alone has one of its words.

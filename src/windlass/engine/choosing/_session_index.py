@@ -61,7 +61,7 @@ async def index_in_thread(run: CascadeRun, info: ModelInfo) -> Index:
 
 
 def index_of(run: CascadeRun, info: ModelInfo) -> Index:
-    """The run's session as far as it was said, with tokens as the model counts them."""
+    """Return the run's session as far as it was said, with tokens as the model counts them."""
     index = _memory(run).indexes.setdefault(info.name, Index())
     record = run.record
     if new := record.born[len(index) :]:
@@ -98,7 +98,7 @@ def only_repeats(index: Index, place: int) -> bool:
 
 
 def embedder_for(run: CascadeRun) -> Embedder | None:
-    """The embedding model that the user's cards have their vectors of; None: they have none.
+    """Return the embedding model that the user's cards have their vectors of; None: they have none.
 
     Raises UsageError for one that is not there.
     """
@@ -126,13 +126,13 @@ class CachedEmbedder:
         return self.asked.dimensions
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 for each text; waits for the server. Raises ProviderError."""
+        """Return one row of length 1 for each text; waits for the server. Raises ProviderError."""
         new = list(dict.fromkeys(text for text in texts if text not in self._vectors))
         if new:
             self._vectors.update(zip(new, self.asked.embed(new), strict=True))
         return np.stack([self._vectors[text] for text in texts])
 
     def take_tokens(self) -> int:
-        """The tokens that were reported since this was last asked."""
+        """Return the tokens that were reported since this was last asked."""
         take: Callable[[], int] | None = getattr(self.asked, "take_tokens", None)
         return take() if take is not None else 0

@@ -98,7 +98,7 @@ class Ways:
 
 
 def worth_of(run: CascadeRun, phase_run: PhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
-    """What each way costs; `asking` is what a selector takes, in fresh tokens."""
+    """Return what each way costs; `asking` is what a selector takes, in fresh tokens."""
     cache = run.caches.of(phase_run.info)
     phases, name = run.cascade.phases, phase_run.phase.name
     calls = calls_expected(run, next(phase for phase in phases if phase.name == name))
@@ -129,7 +129,7 @@ def worth_of(run: CascadeRun, phase_run: PhaseRun, ways: Ways, asking: float = 0
 
 
 def calls_expected(run: CascadeRun, phase: Phase) -> int:
-    """How many calls a phase will make, as far as can be known.
+    """Return how many calls a phase will make, as far as can be known.
 
     One where it has no tools; else as many as the earlier phase with the fewest made, because
     a choice that was counted on for longer than the phase lasts costs more than it saves; the
@@ -148,7 +148,7 @@ def calls_expected(run: CascadeRun, phase: Phase) -> int:
 
 
 def _later_calls(run: CascadeRun, phase_run: PhaseRun, later: Sequence[Phase]) -> int:
-    """The calls of later phases that may go on from what this one sees."""
+    """Return the calls of later phases that may go on from what this one sees."""
     calls = 0
     for phase in later:
         if phase.tool is not None:
@@ -174,6 +174,6 @@ def asking_costs(asking: ModelInfo, info: ModelInfo, tokens: int) -> float:
 
 
 def _again(prices: Prices, tokens: int) -> float:
-    """What a request costs that was sent before, and is sent again with more behind it."""
+    """Return what a request costs that was sent before, and is sent again with more behind it."""
     cached = tokens if prices.caches and tokens >= prices.minimum else 0
     return input_units(prices, tokens, cached, fresh=1.0)

@@ -133,7 +133,7 @@ async def choose(
 
 
 async def _scored(setting: _Setting, request: SelectionRequest) -> Scored:
-    """What may be chosen, by score; by words alone where the server of vectors fails."""
+    """Return what may be chosen, by score; by words alone where the server of vectors fails."""
     embedder, run = request.embedder, setting.run
     if not isinstance(embedder, CachedEmbedder) or request.options.strategy == "heuristic":
         return score(request)
@@ -176,7 +176,7 @@ def _choosing_view(
 
 
 def _anchored(setting: _Setting) -> AnchorSet:
-    """The anchors, within the cap as far as digests bring them."""
+    """Return the anchors, within the cap as far as digests bring them."""
     run, phase_run, view = setting.run, setting.phase_run, setting.view
     anchors = setting.rule.anchors
     cap, given = _cap(phase_run, setting.rule), None
@@ -200,7 +200,7 @@ def _anchored(setting: _Setting) -> AnchorSet:
 
 
 def _outline(setting: _Setting, choice: Choice) -> Piece | None:
-    """What tells of the messages that are not shown whole, within its share of the room."""
+    """Return what tells of the messages that are not shown whole, within its share of the room."""
     view, phase_run, anchors = setting.view, setting.phase_run, choice.anchors
     chosen = sum(view.count(piece.message) for piece in choice.chosen)
     places = list(dict.fromkeys([*shortened_places(choice, view), *choice.order]))
@@ -218,12 +218,12 @@ def _outline(setting: _Setting, choice: Choice) -> Piece | None:
 
 
 def _role(setting: _Setting) -> Role:
-    """The role of messages of ours."""
+    """Return the role of messages of ours."""
     return setting.rule.anchors.as_role if setting.phase_run.info.system_anywhere else "user"
 
 
 def _cap(phase_run: PhaseRun, rule: Choosing) -> int:
-    """The most tokens of anchors and chosen messages: the user's, or half of what fits."""
+    """Return the most tokens of anchors and chosen messages: the user's, or half of what fits."""
     room = phase_run.room
     policy, budget = phase_run.rule.policy, phase_run.rule.budget.limit
     limit = min(room, (policy and policy.max_input_tokens) or room, budget or room)
@@ -234,7 +234,7 @@ def _cap(phase_run: PhaseRun, rule: Choosing) -> int:
 
 
 def _worth(setting: _Setting, choice: Choice, selector: Selector | None, question: str) -> Worth:
-    """What choosing costs beside going on; the question to a selector included."""
+    """Return what choosing costs beside going on; the question to a selector included."""
     phase_run, system = setting.phase_run, setting.phase_run.messages.blocks.system
     own = show(phase_run.messages.own, "")
     given = () if choice.anchors.input is None else (_trial(choice.anchors.input),)
@@ -260,7 +260,7 @@ def _worth(setting: _Setting, choice: Choice, selector: Selector | None, questio
 
 
 def _missing(setting: _Setting, choice: Choice) -> list[Piece]:
-    """What the phase needs and what it would go on from does not show.
+    """Return what the phase needs and what it would go on from does not show.
 
     Calls are missing with their results, or neither is.
     """
@@ -288,13 +288,13 @@ def _header() -> Piece:
 
 
 def _trial(piece: Piece) -> Entry:
-    """A piece as an entry, for counting: nothing of it is in the record yet."""
+    """Return a piece as an entry, for counting: nothing of it is in the record yet."""
     item = piece.item or Item("", piece.message, NodeType.CONTEXT_INJECTION)
     return Entry(item, piece.message, piece.reason, piece.because)
 
 
 def _why_kept(setting: _Setting, worth: Worth) -> str:
-    """Why the phase sees all that was said before instead of choosing; empty: it chooses."""
+    """Return why the phase sees all that was said before instead of choosing; empty: it chooses."""
     rule, phase_run, base = setting.rule, setting.phase_run, setting.base
     excluded = any(entry.item.phase in rule.exclude for entry in base.entries)
     if (rule.at_once and not rule.only_to_fit) or excluded or not base.entries:
@@ -335,7 +335,7 @@ def _go_on(setting: _Setting, choice: Choice) -> None:
 
 
 def _is_said(values: Any, entries: Sequence[Entry], phase_run: PhaseRun) -> bool:
-    """Whether each value of the input stands in what the phase sees anyway."""
+    """Return whether each value of the input stands in what the phase sees anyway."""
     messages = [entry.message for entry in entries] + [
         item.message for item in phase_run.messages.own
     ]
@@ -371,7 +371,7 @@ def _see_chosen(setting: _Setting, choice: Choice) -> None:
 
 
 def _entry(setting: _Setting, piece: Piece) -> Entry:
-    """A piece as an entry; a message of ours goes into the record first."""
+    """Return a piece as an entry; a message of ours goes into the record first."""
     item = piece.item or setting.run.record.add(
         Row(
             NodeType.CONTEXT_INJECTION,
@@ -403,7 +403,7 @@ class EarlierView:
 
 
 def earlier_view(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> EarlierView:
-    """What a phase can go on from."""
+    """Return what a phase can go on from."""
     last = run.session.last_phase
     if last is None or not last.choice.made or last.info.name != phase_run.info.name:
         return EarlierView(snowball)

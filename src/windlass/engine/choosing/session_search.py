@@ -28,7 +28,7 @@ _ANY_SIZE: Final = 10**9
 
 
 def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) -> str:
-    """The messages of the session that say most of a query: reference, place, summary.
+    """Return the messages of the session that say most of a query: reference, place, summary.
 
     Calls and their results are named together. Phases whose rule excludes others, and what a
     phase's retention hides, hold here, too.

@@ -27,7 +27,7 @@ _LONGEST = 12_000
 def artifacts(
     born: Sequence[Item], injected: Injected, shown: Sequence[Entry] = ()
 ) -> tuple[Artifact, ...]:
-    """The pictures of the session and the files that tools wrote, newest first, each once.
+    """Return the pictures of the session and the files that tools wrote, newest first, each once.
 
     `born` is what was said in the session, `shown` what the next call sees of it.
     """
@@ -57,7 +57,7 @@ def artifacts(
 
 
 def reference_of(picture: Picture) -> str:
-    """The reference to a picture."""
+    """Return the reference to a picture."""
     return f"{PICTURE}{(picture.sha256 or picture.url)[:_DIGITS]}"
 
 

@@ -56,7 +56,7 @@ VALUES = "values"
 def open_head(
     run: CascadeRun, phase: Phase, info: ModelInfo, *, where: str, task: str
 ) -> tuple[Message | None, PhaseInjected | None]:
-    """The system prompt of a phase with its STABLE blocks, and what it has of injectors.
+    """Return the system prompt of a phase with its STABLE blocks, and what it has of injectors.
 
     `where` is the prompt's place in the cascade, `task` are the rendered instructions. None:
     there is nothing to say first; the phase has no injectors.
@@ -189,7 +189,7 @@ def skill_callback(
 
 
 def _placed(injected: Injected, modules: Modules, injectors: PhaseInjectors) -> tuple[Placed, ...]:
-    """The phase's injectors in order; the same declaration is made once a run."""
+    """Return the phase's injectors in order; the same declaration is made once a run."""
     placed: list[Placed] = []
     for spec in injectors.specs.values():
         key = json.dumps([spec.use, spec.cap, spec.priority, spec.options], default=str)

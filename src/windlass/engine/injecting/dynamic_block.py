@@ -55,7 +55,7 @@ def prepare_blocks(
 
 
 def block_details(run: Run, phase_run: PhaseRun, call: NextRequest) -> InjectorDetails | None:
-    """The record of a call's blocks (None: there are none)."""
+    """Return the record of a call's blocks (None: there are none)."""
     held, blocks = phase_run.injection, call.with_blocks
     if held is None and not _has_blocks(run.injected):
         return None
@@ -64,7 +64,7 @@ def block_details(run: Run, phase_run: PhaseRun, call: NextRequest) -> InjectorD
 
 
 def _has_blocks(injected: Injected) -> bool:
-    """Whether anything stands at the end of messages that injectors brought."""
+    """Return whether anything stands at the end of messages that injectors brought."""
     return any(one.block or one.lasting for one in injected.attached.values())
 
 
@@ -116,7 +116,7 @@ def _keep_news(injected: Injected, held: PhaseInjected, entries: Sequence[Entry]
 def with_current_values(
     run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
 ) -> tuple[Entry, ...]:
-    """The entries, with the user context and the system role as they are now."""
+    """Return the entries, with the user context and the system role as they are now."""
     held = phase_run.injection
     if held is None:
         return tuple(entries)
@@ -131,7 +131,7 @@ def with_current_values(
 
 
 def _with_context(context: UserContext | None, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The entries with the user context as it stands now."""
+    """Return the entries with the user context as it stands now."""
     if context is None or context.item is None or context.message is None:
         return tuple(entries)
     return tuple(
@@ -175,7 +175,7 @@ def _rewrite(
 def _details(
     context: UserContext | None, held: PhaseInjected | None, shown: Sequence[Entry]
 ) -> list[BlockDetails]:
-    """The blocks of the call with their places: message and part, from 0."""
+    """Return the blocks of the call with their places: message and part, from 0."""
     if held is None:
         return []
     texts = [one for one in held.stable if one.block.text and one.block.injector != TOOLS]

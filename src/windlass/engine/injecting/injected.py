@@ -88,7 +88,7 @@ class Injected:
     """Warnings that are not told again."""
 
     def fork(self) -> Injected:
-        """A copy for a sounding; injectors that were made and what was told are shared."""
+        """Return a copy for a sounding; injectors that were made and what was told are shared."""
         return replace(
             self,
             attached=dict(self.attached),
@@ -101,7 +101,7 @@ class Injected:
         )
 
     def for_task(self) -> Injected:
-        """The state for a task, which continues nothing that was said before."""
+        """Return the state for a task, which continues nothing that was said before."""
         return Injected(placed=self.placed, warned=self.warned)
 
     def adopt(self, taken: Injected) -> None:

@@ -32,7 +32,7 @@ ROLE = "system_role"
 
 
 def situation(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
-    """The situation that the injectors of a phase look at now."""
+    """Return the situation that the injectors of a phase look at now."""
     specs, turn = phase_run.allowed, phase_run.now.turn
     templates = [f"{{{{ {expression} }}}}" for expression in held.moved.values()]
     values = _render_now(run, phase_run, held, templates) if templates else []
@@ -48,7 +48,7 @@ def situation(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
 
 
 def role_now(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> str:
-    """The system role with its values as they are now."""
+    """Return the system role with its values as they are now."""
     return _render_now(run, phase_run, held, [held.role])[0]
 
 
@@ -61,7 +61,7 @@ def _render_now(
 
 
 def moments_of(record: Recorder, totals: SessionTotals) -> dict[str, str]:
-    """The values of `now` (UTC, to the second), `call` and `session_id` in templates."""
+    """Return the values of `now` (UTC, to the second), `call` and `session_id` in templates."""
     now = datetime.fromtimestamp(record.clock(), UTC)
     return {
         "now": f"{now:%Y-%m-%dT%H:%M:%SZ}",
@@ -73,7 +73,7 @@ def moments_of(record: Recorder, totals: SessionTotals) -> dict[str, str]:
 def share_left(
     run: Run, phase_run: PhaseRun, held: PhaseInjected, entries: Sequence[Entry] = ()
 ) -> float:
-    """The share of their caps that blocks have: less where little room is left."""
+    """Return the share of their caps that blocks have: less where little room is left."""
     counter = phase_run.info.counter
     shown = entries or phase_run.messages.entries
     messages = [entry.message for entry in shown]
@@ -90,7 +90,7 @@ def share_left(
 def record_blocks(
     record: Recorder, place: Row, blocks: Iterable[Block]
 ) -> tuple[RecordedBlock, ...]:
-    """The blocks as rows like that of `place`; one of which nothing fitted is a decision."""
+    """Return the blocks as rows like that of `place`; one of which nothing fitted is a decision."""
     return tuple(_record_block(record, place, block) for block in blocks)
 
 
@@ -118,7 +118,7 @@ def _record_block(record: Recorder, place: Row, block: Block) -> RecordedBlock:
 def new_context(
     record: Recorder, phase_run: PhaseRun, blocks: Sequence[Block], head: str
 ) -> UserContext:
-    """The SESSION message out of its blocks, in the record."""
+    """Return the SESSION message out of its blocks, in the record."""
     place = Row(NodeType.CONTEXT_INJECTION, phase=phase_run.phase.name, turn=phase_run.now.turn)
     recorded = record_blocks(record, place, blocks)
     shown = {block.injector: block.items for block in blocks}

@@ -28,7 +28,7 @@ _A_MOMENT = 0.2
 
 
 async def ask_person(run: Run, question: Question, asks: str, *about: Any) -> str | None:
-    """What a person answers to a question that a phase asks by itself; None: time is over.
+    """Return what a person answers to a question that a phase asks by itself; None: time is over.
 
     `asks` names what is asked for, and `about` are JSON values that the question is about: what
     is recorded answers the same question about the same. Raises AnswerNeeded.
@@ -39,7 +39,7 @@ async def ask_person(run: Run, question: Question, asks: str, *about: Any) -> st
 
 
 async def _answer(run: Run, asking: AskingCall, question: Question) -> str | None:
-    """The answer to a question of a call: from the record, else of whoever is asked now.
+    """Return the answer to a question of a call: from the record, else of whoever is asked now.
 
     None: nobody answered in time. Raises AnswerNeeded.
     """
@@ -120,7 +120,7 @@ class Asker(Protocol):
 async def answers_to(
     run: Run, phase_run: Asker, turn: Step, calls: Sequence[ToolCall]
 ) -> dict[int, ToolOutput]:
-    """The results of a turn's calls that a person answers or refuses, by their index.
+    """Return the results of a turn's calls that a person answers or refuses, by their index.
 
     Raises AnswerNeeded where nobody answers.
     """
@@ -171,7 +171,7 @@ async def _answer_of(run: Run, phase_run: Asker, asking: AskingCall, tool: Tool)
 
 
 def _without_layout(call: ToolCall, tool: Tool) -> tuple[ToolCall, list[str]]:
-    """A call without the arguments that its tool does not take, and their names."""
+    """Return a call without the arguments that its tool does not take, and their names."""
     try:
         given = call.parsed()
     except ValueError:
@@ -185,7 +185,7 @@ def _without_layout(call: ToolCall, tool: Tool) -> tuple[ToolCall, list[str]]:
 async def _refusal_of(
     run: Run, phase_run: Asker, asking: AskingCall, tool: Tool
 ) -> ToolOutput | None:
-    """What the model is told of a call that a person refuses; None: it may run.
+    """Return what the model is told of a call that a person refuses; None: it may run.
 
     Nobody is asked about arguments that the tool does not take. Raises AnswerNeeded where nobody
     says so.

@@ -110,7 +110,7 @@ async def _decide(
 
 
 def read_block(block: str, phase: str, points: DecisionPoints) -> AskedDecision | str:
-    """What a block asks; or why it asks nothing, as the end of a sentence."""
+    """Return what a block asks; or why it asks nothing, as the end of a sentence."""
     text = block.strip()
     fenced = _FENCE.match(text)
     try:

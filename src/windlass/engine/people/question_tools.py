@@ -104,7 +104,7 @@ ASKING: Final = (ask_human, request_decision, ask_human_custom)
 def read_options(
     options: Sequence[Mapping[str, Any] | str],
 ) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """The labels of options, their ids, and what is said of them, a line each.
+    """Return the labels of options, their ids, and what is said of them, a line each.
 
     An option without a label is called by its id, and the other way round.
     """

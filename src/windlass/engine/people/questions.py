@@ -38,7 +38,7 @@ class Question:
     timeout_s: float | None = None
 
     def answered(self, given: object) -> str:
-        """The answer as it counts: an option by its text or its number, from 1.
+        """Return the answer as it counts: an option by its text or its number, from 1.
 
         Whether a tool may run says `yes` or `no`, to the letter, or why it may not. Raises
         UsageError where it is none of the options.
@@ -70,7 +70,7 @@ _UNCLEAR: Final = frozenset({"y", "n", "yes", "no", "true", "false", "ok", "1", 
 
 
 def approval(given: object, what: str) -> str:
-    """What was said of a tool that needs approval: `yes`, `no`, or why it may not run.
+    """Return what was said of a tool that needs approval: `yes`, `no`, or why it may not run.
 
     Raises UsageError, which begins with `what`, for what might be either and is not to the letter.
     """
@@ -167,7 +167,7 @@ class AnswerSource:
 
 
 def _approvals(given: Approvals) -> dict[str, str]:
-    """What was said of tools, by their names, of calls, and of all."""
+    """Return what was said of tools, by their names, of calls, and of all."""
     if isinstance(given, str):
         given = [given]
     if not isinstance(given, Mapping | Sequence):

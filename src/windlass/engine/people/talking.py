@@ -28,7 +28,7 @@ _ASKED: Final = ("model", "max_output_tokens", "temperature", "reasoning_effort"
 
 
 def add_chat(cascade: Cascade) -> Cascade:
-    """The cascade with one more phase, which answers messages.
+    """Return the cascade with one more phase, which answers messages.
 
     It has the tools, the memory and the model of the last one, and sees all that was said.
     """
@@ -48,7 +48,7 @@ def add_chat(cascade: Cascade) -> Cascade:
 
 
 def chat_cascade(model: str | None) -> dict[str, Any]:
-    """A cascade for a person and a model alone."""
+    """Return a cascade for a person and a model alone."""
     phase = {"name": CHAT, "instructions": CHAT, "context_strategy": "full", "tackle": ["recall"]}
     named = {} if model is None else {"model": model}
     return {"cascade_id": CHAT, "auto_context": {}, **named, "phases": [phase]}
@@ -105,7 +105,7 @@ def restore_session(run: CascadeRun) -> None:
 
 
 async def answer_message(run: CascadeRun, text: str) -> Result:
-    """The answer of a run's last phase to a message of a person."""
+    """Return the answer of a run's last phase to a message of a person."""
     phase, session = run.cascade.phases[-1], run.session
 
     async def beginning() -> PhaseRun:
@@ -141,7 +141,7 @@ def _close_calls(run: CascadeRun) -> None:
 
 
 def continue_session(held: CascadeRun, run: CascadeRun) -> CascadeRun:
-    """The run with what an earlier run of the same session holds."""
+    """Return the run with what an earlier run of the same session holds."""
     held.record.store, held.record.on_append = run.record.store, run.record.on_append
     held.record.recorded = None  # all of it was come by
     return replace(

@@ -160,13 +160,13 @@ async def _judge_early(run: CascadeRun, phase: Phase, phase_run: PhaseRun) -> Ve
 
 
 def _text_of_attempt(phase_run: PhaseRun) -> str:
-    """The last text that was said in the attempt."""
+    """Return the last text that was said in the attempt."""
     last = last_said(phase_run.messages.of_attempt(phase_run.now.attempt))
     return last.message.text if last else ""
 
 
 async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
-    """A turn, and another one where the provider took no schema."""
+    """Return a turn, and another one where the provider took no schema."""
     try:
         return await take_turn(run, phase_run)
     except BadRequest as refused:
@@ -178,7 +178,7 @@ async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 
 
 def _why_cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
-    """Why a reply without calls does not end its phase in order (None: it does).
+    """Return why a reply without calls does not end its phase in order (None: it does).
 
     A picture is an answer, also one that a tool made in the attempt.
     """

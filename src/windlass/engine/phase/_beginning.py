@@ -59,7 +59,7 @@ def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
 
 
 def server_clear_of(policy: Policy | None, model: str) -> ServerClear | None:
-    """The tool uses that a model's provider is asked to clear from calls (None: none)."""
+    """Return the tool uses that a model's provider is asked to clear from calls (None: none)."""
     if policy is None or not policy.enabled or not clears_tool_uses(model):
         return None
     wanted = policy.server_clear
@@ -67,7 +67,7 @@ def server_clear_of(policy: Policy | None, model: str) -> ServerClear | None:
 
 
 def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversation:
-    """An empty conversation that the policy decides on."""
+    """Return an empty conversation that the policy decides on."""
     room = phase_run.room
     limit = min(room, policy.max_input_tokens or room)
     can_read = READ in phase_run.tools.by_name
@@ -136,7 +136,7 @@ def _calls_to_come(run: CascadeRun, phase_run: PhaseRun) -> int:
 
 
 def _prices(run: CascadeRun, phase_run: PhaseRun) -> Prices:
-    """The prices of the cache of the phase's model; assumptions are told once a run."""
+    """Return the prices of the cache of the phase's model; assumptions are told once a run."""
     name, cache = phase_run.info.name, run.caches.of(phase_run.info)
     if cache.assumed and name not in run.notices.assumed_caches:
         run.notices.assumed_caches.add(name)
@@ -145,7 +145,7 @@ def _prices(run: CascadeRun, phase_run: PhaseRun) -> Prices:
 
 
 def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -> bool:
-    """Whether the model was sent most of what counts as sent, so that it is cached.
+    """Return whether the model was sent most of what counts as sent, so that it is cached.
 
     It was not where the phase begins with other tools, another system prompt or another
     model, or with a context that is no continuation of what was sent before.
@@ -166,7 +166,7 @@ def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -
 
 
 def _picture_file(run: CascadeRun, item: Item, number: int) -> str | None:
-    """The visible file of a message's picture, as tools name it; None: there is none."""
+    """Return the visible file of a message's picture, as tools name it; None: there is none."""
     digest = item.message.pictures[number].sha256
     store, root = run.record.store, run.settings.root
     # An injected picture lies with the phase that made it.

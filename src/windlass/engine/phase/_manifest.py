@@ -37,7 +37,7 @@ LONGEST_SAID: Final = 200
 async def tools_of(
     run: CascadeRun, phase: Phase, phase_run: PhaseRun, instructions: str
 ) -> Mapping[str, Tool]:
-    """The tools of a phase by name, `recall` among them where something may be shortened."""
+    """Return the tools of a phase by name, `recall` among them where something may be shortened."""
     tackle: str | Sequence[str] = own_tackle(phase)
     if tackle == "manifest":
         tackle = await choose_tools(run, phase, phase_run, instructions)
@@ -97,7 +97,7 @@ async def choose_tools(
 
 
 def _said_before(phase_run: PhaseRun) -> str:
-    """The newest messages before the instructions, each cut."""
+    """Return the newest messages before the instructions, each cut."""
     entries = phase_run.messages.entries[:-1][-MOST_SAID:]
     lines = ((entry.message.role, " ".join(entry.message.text.split())) for entry in entries)
     return "\n".join(f"{role}: {text[:LONGEST_SAID]}" for role, text in lines if text)
@@ -116,7 +116,7 @@ def _chosen(answer: str, names: Sequence[str]) -> list[str]:
 
 
 def by_words(instructions: str, specs: Sequence[ToolSpec]) -> list[str]:
-    """The tools whose name and description share most words with the instructions."""
+    """Return the tools whose name and description share most words with the instructions."""
     task = set(_WORD.findall(instructions.lower()))
     scored = [
         (len(task & set(_WORD.findall(f"{s.name} {s.description}".lower()))), s.name) for s in specs

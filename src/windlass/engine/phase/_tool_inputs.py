@@ -23,7 +23,7 @@ CALL: Final = "tool_phase"
 
 
 def call_of(run: CascadeRun, phase: Phase, tool: Tool) -> ToolCall:
-    """The call of the tool, with the phase's inputs as arguments. Raises ContextError."""
+    """Return the call of the tool, with the phase's inputs as arguments. Raises ContextError."""
     arguments = rendered_inputs(run, phase)
     if phase.tool is not None and phase.tool.startswith(SQL):
         arguments = {"query": _query(run, phase, arguments)}
@@ -31,7 +31,7 @@ def call_of(run: CascadeRun, phase: Phase, tool: Tool) -> ToolCall:
 
 
 def with_numbers(arguments: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
-    """The arguments with numbers in place of their texts, where the tool takes a number.
+    """Return the arguments with numbers in place of their texts, where the tool takes a number.
 
     A tool that is a function reads its own arguments.
     """
@@ -46,7 +46,7 @@ def with_numbers(arguments: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
 
 
 def _number(text: str, kind: object) -> int | float | None:
-    """The number that a text is, where one of this kind is taken (None: it is none)."""
+    """Return the number that a text is, where one of this kind is taken (None: it is none)."""
     try:
         if kind == "integer":
             return int(text)
@@ -56,7 +56,7 @@ def _number(text: str, kind: object) -> int | float | None:
 
 
 def sql_tool(phase: Phase) -> Tool | None:
-    """What runs the query of a `sql:` phase; None: it runs another tool."""
+    """Return what runs the query of a `sql:` phase; None: it runs another tool."""
     if phase.tool is None or not phase.tool.startswith(SQL):
         return None
     # Loaded only where it is named.
@@ -67,7 +67,7 @@ def sql_tool(phase: Phase) -> Tool | None:
 
 
 def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
-    """The inputs with their templates rendered; what looks like JSON is read as such.
+    """Return the inputs with their templates rendered; what looks like JSON is read as such.
 
     Raises ContextError.
     """
@@ -96,7 +96,7 @@ def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
 
 
 def _query(run: CascadeRun, phase: Phase, arguments: dict[str, Any]) -> str:
-    """The query in the file of a `sql:` phase, with its inputs as literals.
+    """Return the query in the file of a `sql:` phase, with its inputs as literals.
 
     Raises UsageError, and ContextError where it cannot be rendered.
     """

@@ -97,7 +97,7 @@ def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
 
 
 def _names_at_once(rule: CalloutRule, item: Item) -> bool:
-    """Whether a rule for messages names this one as soon as it is said."""
+    """Return whether a rule for messages names this one as soon as it is said."""
     return rule.filter == "all" or (
         rule.filter == "assistant_only" and item.message.role == "assistant"
     )

@@ -21,7 +21,7 @@ from windlass.window.entries import Item
 
 
 async def extract_state(run: Run, phase: Phase, output: Item | None) -> list[StateChange]:
-    """The state that a phase takes from its output. Raises PhaseFailed."""
+    """Return the state that a phase takes from its output. Raises PhaseFailed."""
     extraction = phase.output_extraction
     if extraction is None:
         return []
@@ -42,7 +42,7 @@ _FENCE = re.compile(r"\A\s*```[\w+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 
 def find_value(extraction: OutputExtraction, text: str) -> tuple[Any, str | None]:
-    """The value found, and None; or None, and why there is none.
+    """Return the value found, and None; or None, and why there is none.
 
     `format: json` parses what the pattern's group holds, `code` takes away a fence. Raises
     TimeoutError with a sentence where the search was stopped.

@@ -83,13 +83,13 @@ class Guard:
     async def _judged(
         self, place: Place, on: Judging, text: str
     ) -> list[tuple[int, Ward, Verdict]]:
-        """The refusals of the wards of a place, each of which is asked."""
+        """Return the refusals of the wards of a place, each of which is asked."""
         wards = [(at, ward) for where, at, ward in wards_of(self.phase) if where == place]
         verdicts = [(at, ward, await self._ask(place, at, ward, on, text)) for at, ward in wards]
         return [each for each in verdicts if not each[2].valid]
 
     async def _ask(self, place: Place, at: int, ward: Ward, on: Judging, text: str) -> Verdict:
-        """A ward's verdict, from the record or of its validator, which is told."""
+        """Return a ward's verdict, from the record or of its validator, which is told."""
         run, now, name = self.run, on.now, self.phase.name
         attempt = now.attempt if place != "pre" else 0
         step = run.record.turn(name, attempt, now.turn)
@@ -113,7 +113,7 @@ class Guard:
 
 
 def ground_of(run: CascadeRun, phase: Phase) -> Ground:
-    """The ground of a phase in which nothing was asked yet, with a copy of the state."""
+    """Return the ground of a phase in which nothing was asked yet, with a copy of the state."""
     state = StateCopy(run.session.state)
     now = TurnState(state, turn=run.session.visit.after_turn)
     return Ground(run, phase, now, PhaseTools(tool_context(run, phase, state)))
@@ -124,7 +124,7 @@ def _reason(ward: Ward, verdict: Verdict) -> str:
 
 
 def _words(ward: Ward, judged: WardJudged) -> str:
-    """A ward's verdict in words."""
+    """Return a ward's verdict in words."""
     of = {"pre": "the input", "post": "the output", "turn": "the reply"}[judged.place]
     if judged.valid:
         return f"ward {ward.validator!r} accepts {of}"

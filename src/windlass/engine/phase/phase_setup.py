@@ -154,7 +154,7 @@ async def begin_phase(
 
 
 def _instructions(run: CascadeRun, phase: Phase, values: Mapping[str, Any]) -> str:
-    """The instructions as rendered. Raises ContextError where they say nothing."""
+    """Return the instructions as rendered. Raises ContextError where they say nothing."""
     where = _where(run.cascade, phase, "instructions")
     template = phase.instructions or ""
     moments = {**moments_in(run, phase), **recorded_in(run, template)}
@@ -167,7 +167,7 @@ def _instructions(run: CascadeRun, phase: Phase, values: Mapping[str, Any]) -> s
 def _system_prompt(
     run: CascadeRun, phase: Phase, info: ModelInfo, task: str
 ) -> tuple[tuple[Entry, ...], PhaseInjected | None]:
-    """The system prompt with its STABLE blocks, and what the phase has of injectors."""
+    """Return the system prompt with its STABLE blocks, and what the phase has of injectors."""
     where = _where(run.cascade, phase, "system") if phase.system else run.cascade.where("system")
     text, injection = open_head(run, phase, info, where=where, task=task)
     if text is None:
@@ -183,7 +183,7 @@ def _where(cascade: Cascade, phase: Phase, key: str) -> str:
 
 
 def _ends_run(run: CascadeRun, phase: Phase) -> bool:
-    """Whether nothing follows the phase; after a sub-cascade the run above it goes on.
+    """Return whether nothing follows the phase; after a sub-cascade the run above it goes on.
 
     Of soundings each reads what the first wrote.
     """
@@ -192,14 +192,14 @@ def _ends_run(run: CascadeRun, phase: Phase) -> bool:
 
 
 def _is_judged(run: CascadeRun, phase: Phase) -> bool:
-    """Whether an output may be refused, so that another call follows."""
+    """Return whether an output may be refused, so that another call follows."""
     tries_again = any(ward.mode == "retry" for _, _, ward in wards_of(phase))
     judged = phase.rules.loop_until is not None or tries_again
     return judged or run.generation_of(phase).output_schema is not None
 
 
 async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> PhaseRun:
-    """The phase in hand: what it sees is fixed, and its instructions are said."""
+    """Return the phase in hand: what it sees is fixed, and its instructions are said."""
     rule, injected = opening.rule, opening.injected
     generation = run.generation_of(phase)
     provider, info = run.resolve(generation.model)
@@ -253,7 +253,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> PhaseRu
 
 
 def tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext:
-    """The context of a phase's tools, without the callbacks that need the phase itself."""
+    """Return the context of a phase's tools, without the callbacks that need the phase itself."""
     record, settings = run.record, run.settings
     return ToolContext(
         session_id=record.session_id,
@@ -286,7 +286,7 @@ def _tell_switched_off(run: CascadeRun, phase_run: PhaseRun) -> None:
 
 
 def position_report(run: CascadeRun, phase_run: PhaseRun) -> PositionDetails:
-    """The cost of the place where injected sources stand, and of the other place.
+    """Return the cost of the place where injected sources stand, and of the other place.
 
     For each place: tokens that still stand as in the request before (a cache may hold
     them), and the input cost in US dollars if it does (None: the model has no price).

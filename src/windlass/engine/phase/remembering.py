@@ -25,7 +25,7 @@ _LISTED: Final = 20
 
 
 def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
-    """The memory that the tools of a phase have; None: it names no bank."""
+    """Return the memory that the tools of a phase have; None: it names no bank."""
     declared = memory_of(run.cascade, phase)
     if declared is None:
         return None
@@ -65,7 +65,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
 
 
 def _listed(query: str, names: Sequence[str], held: Sequence[Memory], most: int) -> str:
-    """The result of a search: the memories among those held that belong to a query."""
+    """Return the result of a search: the memories among those held that belong to a query."""
     texts = {number: searched(memory) for number, memory in enumerate(held)}
     matching = match_texts(query, texts, most=most)
     where = " and ".join(repr(name) for name in names)

@@ -16,7 +16,7 @@ from windlass.wire.base import Request
 
 
 async def rewrite(run: CascadeRun, phase: Phase, instructions: str, order: str) -> str:
-    """The instructions in other words, by the phase's own model.
+    """Return the instructions in other words, by the phase's own model.
 
     They stay as they are where the model fails or answers nothing, and the record says so.
     """

@@ -20,19 +20,19 @@ _DESCRIPTION: Final = (
 
 
 def routes(phase: Phase) -> bool:
-    """Whether the model of a phase has the tool `route_to`."""
+    """Return whether the model of a phase has the tool `route_to`."""
     return bool(phase.handoffs) and (are_chosen(phase.handoffs) or ROUTE_TO in phase.tackle)
 
 
 def menu_of(phase: Phase) -> tuple[str, ...]:
-    """What joins the instructions of a phase whose model chooses what comes next."""
+    """Return what joins the instructions of a phase whose model chooses what comes next."""
     if not are_chosen(phase.handoffs):
         return ()
     return (handoffs_text({each.target: each.description or "" for each in phase.handoffs}),)
 
 
 def route_tool(phase: Phase, phase_run: PhaseRun) -> Tool:
-    """The tool by which the model of a phase says what comes next; the last call counts."""
+    """Return the tool by which the model of a phase says what comes next; the last call counts."""
 
     def route_to(target: str) -> str:
         phase_run.now.route = target
@@ -50,7 +50,7 @@ def route_tool(phase: Phase, phase_run: PhaseRun) -> Tool:
 
 
 def route_of(phase: Phase, phase_run: PhaseRun, output: Item | None) -> Route | None:
-    """What a phase that ended chose to come next; None: nothing."""
+    """Return what a phase that ended chose to come next; None: nothing."""
     if phase_run.now.route is not None:
         return Route(phase_run.now.route, "model")
     output_text = output.message.text.strip() if output is not None else ""

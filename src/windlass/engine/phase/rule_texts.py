@@ -19,7 +19,7 @@ from windlass.tools.base import Tool
 
 
 def recorded_in(run: CascadeRun, template: str) -> dict[str, object]:
-    """What a template asks for of the phases that ran, and of what was said."""
+    """Return what a template asks for of the phases that ran, and of what was said."""
     values: dict[str, Callable[[], object]] = {
         "lineage": lambda: [
             {"phase": each.phase, "output": str(run.session.outputs.get(each.phase, ""))}
@@ -42,7 +42,7 @@ def moments_in(
     refused: str = "",
     by_schema: bool = False,
 ) -> dict[str, Any]:
-    """What templates of a phase see besides input, state and outputs.
+    """Return what templates of a phase see besides input, state and outputs.
 
     `refused` is why the last attempt was (empty: none was), `by_schema` whether its schema did it.
     """
@@ -63,7 +63,7 @@ def moments_in(
 
 
 def goal_of(run: CascadeRun, phase: Phase) -> str | None:
-    """What the instructions of a phase end with (None: they end as they are written)."""
+    """Return what the instructions of a phase end with (None: they end as they are written)."""
     rules = phase.rules
     if rules.loop_until_silent:
         return None
@@ -81,7 +81,7 @@ def goal_of(run: CascadeRun, phase: Phase) -> str | None:
 def retry_message(
     run: CascadeRun, phase: Phase, phase_run: PhaseRun, reason: str, *, by_schema: bool = False
 ) -> str:
-    """What the model is told where the attempt that now begins follows a refused one."""
+    """Return what the model is told where the attempt that now begins follows a refused one."""
     now = phase_run.now
     if phase.rules.retry_instructions is None:
         return retry_text(reason, now.attempt)
@@ -92,7 +92,7 @@ def retry_message(
 def turn_message(
     run: CascadeRun, phase: Phase, phase_run: PhaseRun, turn: int, refused: str
 ) -> str:
-    """What opens a turn of an attempt that goes on after a reply without calls.
+    """Return what opens a turn of an attempt that goes on after a reply without calls.
 
     `refused` is why `loop_until` does not accept that reply yet.
     """
@@ -102,7 +102,7 @@ def turn_message(
 
 
 def _rendered(run: CascadeRun, phase: Phase, key: str, state: Any, moments: dict[str, Any]) -> str:
-    """A template of the phase's rules, with its place in messages."""
+    """Return a template of the phase's rules, with its place in messages."""
     names = [each.name for each in run.cascade.phases]
     where = run.cascade.where(f"phases[{names.index(phase.name)}].rules.{key}")
     values = {**run.template_values(), "state": dict(state)}

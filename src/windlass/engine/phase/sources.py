@@ -253,7 +253,7 @@ class _Gathering:
 
 
 def last_said(items: Sequence[Item]) -> Item | None:
-    """A phase's output: its last assistant message that has text (None: it said nothing).
+    """Return a phase's output: its last assistant message that has text (None: it said nothing).
 
     That of a phase which runs a tool is the result.
     """
@@ -265,7 +265,7 @@ def last_said(items: Sequence[Item]) -> Item | None:
 
 
 def last_results(items: Sequence[Item]) -> list[tuple[Item, ToolCall]]:
-    """The results of a phase's last turn, where that ended with tools, each with its call.
+    """Return the results of a phase's last turn, where that ended with tools, each with its call.
 
     That is the turn of its last reply, or the turn that this reply answers.
     """
@@ -286,14 +286,14 @@ def last_results(items: Sequence[Item]) -> list[tuple[Item, ToolCall]]:
 
 
 def _tells(result: Item, call: ToolCall) -> bool:
-    """Whether a result says something beside what is shown otherwise: pictures are."""
+    """Return whether a result says something beside what is shown otherwise: pictures are."""
     text, pictures = result.message.text.strip(), result.message.pictures
     named = (f"picture {each.describe()}" for each in pictures)
     return call.name not in _OF_THE_RUN and bool(text) and text not in named
 
 
 def _result_text(result: Item, call: ToolCall, edits: Mapping[str, Edit]) -> str:
-    """A result with its call, as the windows of its phase showed it last."""
+    """Return a result with its call, as the windows of its phase showed it last."""
     arguments: Mapping[str, Any] = {}
     with suppress(ValueError):
         arguments = call.parsed()
@@ -303,7 +303,7 @@ def _result_text(result: Item, call: ToolCall, edits: Mapping[str, Edit]) -> str
 
 
 def output_only(items: Sequence[Item], reason: str) -> tuple[Entry, ...]:
-    """The output alone, of a phase whose `context_retention` is `output_only`."""
+    """Return the output alone, of a phase whose `context_retention` is `output_only`."""
     output = last_said(items)
     if output is None:
         return ()

@@ -126,7 +126,7 @@ async def run_tool_phase(run: CascadeRun, phase: Phase, children: Children) -> E
 
 
 def _open(run: CascadeRun, phase: Phase) -> ToolPhase:
-    """The phase in hand: its tool is found, and its inputs are rendered.
+    """Return the phase in hand: its tool is found, and its inputs are rendered.
 
     Raises ContextError where a template cannot be rendered, UsageError where there is no tool.
     """
@@ -171,7 +171,7 @@ async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
 
 
 async def _attempt(run: CascadeRun, work: ToolPhase, attempt: int, *, last: bool) -> _Tried:
-    """One attempt: as the record holds it, else made now."""
+    """Return one attempt: as the record holds it, else made now."""
     phase = work.phase
     turn = run.record.turn(phase.name, attempt, run.session.visit.after_turn + attempt)
     recorded = run.journal.tool_phase_at(turn)
@@ -244,7 +244,7 @@ def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
 
 
 def _last_error(work: ToolPhase, tried: _Tried) -> StateChange:
-    """What the state says of a tool that failed, for the phase under `on_error`."""
+    """Return what the state says of a tool that failed, for the phase under `on_error`."""
     phase, tool = work.phase.name, work.phase.tool
     failure = {
         "phase": phase,
@@ -272,7 +272,7 @@ def _choose_way(run: CascadeRun, phase: Phase, result: str | None) -> None:
 
 
 def route_key(result: str) -> str:
-    """What a result says for `routing`: its `_route`, else its `status`, else `success`.
+    """Return what a result says for `routing`: its `_route`, else its `status`, else `success`.
 
     >>> route_key('{"status": "empty"}'), route_key("[1, 2]")
     ('empty', 'success')

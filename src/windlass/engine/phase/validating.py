@@ -29,7 +29,7 @@ async def judge(
     *,
     recorded: bool = False,
 ) -> Verdict | None:
-    """The verdict on an attempt's output, or None where the phase asks for none.
+    """Return the verdict on an attempt's output, or None where the phase asks for none.
 
     `validator` is what it says under `loop_until`, `cut_short` why the attempt did not end in
     order. What is empty, refused or held back is never accepted. What the schema accepts is put

@@ -75,7 +75,7 @@ async def judge_text(
     validator: str,
     known: Verdict | None = None,
 ) -> Verdict:
-    """The verdict of the validator of this name on a text of a phase.
+    """Return the verdict of the validator of this name on a text of a phase.
 
     `known` is what the record of a resumed run holds of it: a function is not asked again. What
     takes a model finds its answers in the record itself, with what they took.
@@ -113,7 +113,7 @@ async def judge_text(
 
 
 def _input_of(run: CascadeRun, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The input of a cascade that judges. Raises UsageError where it is not at hand."""
+    """Return the input of a cascade that judges. Raises UsageError where it is not at hand."""
     ready = run.tool_cascades.get(tool.cascade)
     if ready is None:
         raise UsageError(f"{tool.spec.name!r} is a cascade that is not at hand")
@@ -126,7 +126,7 @@ def _no_verdict(answer: str, validator: str) -> Verdict:
 
 
 def _given(run: CascadeRun, judging: Judging, text: str) -> dict[str, Any]:
-    """What a validator may take, by the names in `GIVEN`."""
+    """Return what a validator may take, by the names in `GIVEN`."""
     asked = next(iter(judging.instructions.message.parts), None)
     return {
         "output": text,
@@ -139,7 +139,7 @@ def _given(run: CascadeRun, judging: Judging, text: str) -> dict[str, Any]:
 
 
 def read_verdict(answer: str, validator: str, phase: str) -> Verdict:
-    """A function's answer, `{valid, reason}` or a bare true or false, as a verdict."""
+    """Return a function's answer, `{valid, reason}` or a bare true or false, as a verdict."""
     verdict = _verdict_in(answer, validator)
     if verdict is None:
         raise PhaseFailed(
@@ -150,7 +150,7 @@ def read_verdict(answer: str, validator: str, phase: str) -> Verdict:
 
 
 def _verdict_in(answer: str, validator: str) -> Verdict | None:
-    """The verdict in a text, perhaps among other words; None: it holds none."""
+    """Return the verdict in a text, perhaps among other words; None: it holds none."""
     try:
         value = find_json(answer)
     except ValueError:
@@ -193,7 +193,7 @@ async def _ask_model(
 def _question(
     run: CascadeRun, judging: Judging, text: str, validator: str, asking: InlineValidator
 ) -> str:
-    """The validator's question, rendered; `input` has what is judged, too."""
+    """Return the validator's question, rendered; `input` has what is judged, too."""
     given = _given(run, judging, text)
     judged = {name: given[name] for name in ("content", "original_input")}
     values = run.template_values()
@@ -248,7 +248,7 @@ def _record(run: CascadeRun, asked: _Asked, verdict: Verdict | None) -> None:
 
 
 def verdict_text(validator: str, verdict: Verdict | None, answer: str = "") -> str:
-    """A verdict in a sentence; None: the `answer` holds none."""
+    """Return a verdict in a sentence; None: the `answer` holds none."""
     if verdict is None:
         return f"{validator} answers {answer!r}, which holds no verdict"
     what = "accepts" if verdict.valid else "refuses"

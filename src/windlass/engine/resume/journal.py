@@ -118,12 +118,12 @@ class AskingCall:
         return self.call.canonical_arguments
 
     def name_in(self, session_id: str) -> str:
-        """What a person calls it by, of all calls of all sessions: 32 hex digits."""
+        """Return what a person calls it by, of all calls of all sessions: 32 hex digits."""
         told = canonical_json([session_id, self.turn.as_json(), *self.key[1:]])
         return hashlib.sha256(told.encode("ascii")).hexdigest()[:32]
 
     def answered(self, text: str, tool: str | None, answer: str) -> Answer:
-        """What a row says of the answer; `text` is the question with the answer."""
+        """Return what a row says of the answer; `text` is the question with the answer."""
         kind, call = Answer if tool is None else Approval, self.call
         at, arguments = self.position, self.arguments
         return kind(text, call.id, answer, self.turn, at, call.name, arguments, tool)
@@ -160,7 +160,7 @@ class Journal:
     passed: Counter[Step] = field(default_factory=Counter[Step])
 
     def next_step(self, place: Step) -> Step:
-        """The step that comes next at a place: a turn may ask twice. It counts as passed."""
+        """Return the step that comes next at a place: a turn may ask twice. It counts as passed."""
         step = self._next(place)
         self.passed[place] += 1
         return step
@@ -174,7 +174,7 @@ class Journal:
         return call.sent if call is not None and (call.reply or call.refused) else None
 
     def is_answered(self, step: Step) -> bool:
-        """Whether the record holds the reply."""
+        """Return whether the record holds the reply."""
         call = self.calls.get(step)
         return call is not None and call.reply is not None
 
@@ -186,17 +186,17 @@ class Journal:
         self.passed = Counter({k: value for k, value in self.passed.items() if k.phase != phase})
 
     def verdict(self, turn: Step, output: str) -> Validation | None:
-        """What a validator said of the output of a turn; None: it was not asked."""
+        """Return what a validator said of the output of a turn; None: it was not asked."""
         known = self.turns.get(turn)
         verdict = None if known is None else known.verdict
         return verdict if verdict is not None and verdict.output == output else None
 
     def answer_to(self, asking: AskingCall) -> str | None:
-        """What a person answered where a call asks for it; None: nobody was asked."""
+        """Return what a person answered where a call asks for it; None: nobody was asked."""
         return self.answers.get(asking.key)
 
     def tools_at(self, turn: Step, calls: Sequence[ToolCall]) -> TurnRecord | None:
-        """The turn, with a result for each of its calls; None: they are to be run.
+        """Return the turn, with a result for each of its calls; None: they are to be run.
 
         Raises Unsure where tools may have run whose effects cannot be taken back.
         """
@@ -208,7 +208,7 @@ class Journal:
         return None
 
     def tool_phase_at(self, turn: Step) -> TurnRecord | None:
-        """An attempt of a tool phase that ended in the record; None: it is to be made.
+        """Return an attempt of a tool phase that ended in the record; None: it is to be made.
 
         Raises Unsure where the tool may have run whose effects cannot be taken back.
         """
@@ -224,7 +224,7 @@ class Journal:
             raise Unsure(str(turn), unsure)
 
     def recorded(self, step: Step, request: str) -> Reply | None:
-        """The recorded reply of a step; None: it is to be asked for.
+        """Return the recorded reply of a step; None: it is to be asked for.
 
         Raises StepDiffers where a different request was answered there and the program has changed.
         Where it has not, only time or chance makes the requests differ: then the answer stands.
@@ -238,7 +238,7 @@ class Journal:
 
 
 def digest_of(request: Request) -> str:
-    """What a request is known by: its messages, tools and parameters."""
+    """Return what a request is known by: its messages, tools and parameters."""
     asked = {
         "model": request.model,
         "messages": [message.key for message in request.messages],
@@ -254,7 +254,7 @@ def digest_of(request: Request) -> str:
 def read_journal(
     rows: Iterable[StoredRow], changed: Sequence[str], again: Iterable[str]
 ) -> Journal:
-    """The journal of a session, from its rows."""
+    """Return the journal of a session, from its rows."""
     calls = defaultdict[Step, StepRecord](StepRecord)
     turns = defaultdict[Step, TurnRecord](TurnRecord)
     replies = defaultdict[Step, list[Message]](list)
@@ -309,7 +309,7 @@ def read_journal(
 
 
 def _asking(answer: Answer, replies: Mapping[Step, Sequence[Message]]) -> AskingCall | None:
-    """The call that an answer is about, which stands in one of the replies of its turn.
+    """Return the call that an answer is about, which stands in one of the replies of its turn.
 
     Where an earlier version recorded the id alone, it is about the only call that had it (None:
     there is no such call).
@@ -338,7 +338,7 @@ def _refusal(failed: CallFailed) -> WindlassError | None:
 
 
 def _as_it_stands(step: Step, call: StepRecord, calls: Mapping[Step, StepRecord]) -> StepRecord:
-    """A call, with its refusal only where a provider would refuse it again.
+    """Return a call, with its refusal only where a provider would refuse it again.
 
     Thinking that was refused is refused again; what was too long need not be, unless the run went
     on from there.
@@ -349,12 +349,12 @@ def _as_it_stands(step: Step, call: StepRecord, calls: Mapping[Step, StepRecord]
 
 
 def _with_own_ids(replies: Sequence[Message], results: Sequence[Message]) -> Sequence[Message]:
-    """The results of a turn under the ids that its calls have now."""
+    """Return the results of a turn under the ids that its calls have now."""
     return with_own_ids([*replies[-1:], *results])[len(replies[-1:]) :]
 
 
 def _reply_of(row: Row, message: Message, told: ReplyDetails) -> Reply:
-    """The reply that a row tells of; of one that goes on with another only the rest."""
+    """Return the reply that a row tells of; of one that goes on with another only the rest."""
     if told.continues is not None:
         message = assistant(told.rest or "")
     (message,) = with_own_ids([message])  # earlier versions kept the ids that the provider gave
@@ -372,7 +372,7 @@ def _reply_of(row: Row, message: Message, told: ReplyDetails) -> Reply:
 
 
 def bill_step(journal: Journal, taken: TakenStep) -> tuple[Reply, ReplyDetails]:
-    """A reply with what this session pays for it, and what its row says of it."""
+    """Return a reply with what this session pays for it, and what its row says of it."""
     reply = taken.reply
     told = ReplyDetails(
         finish=reply.finish,
@@ -395,7 +395,7 @@ def bill_step(journal: Journal, taken: TakenStep) -> tuple[Reply, ReplyDetails]:
 
 
 def failure_of(step: Step, error: WindlassError) -> CallFailed:
-    """What a row says of a failed call."""
+    """Return what a row says of a failed call."""
     told = CallFailed(f"{step}: {error}", type(error).__name__, step)
     if isinstance(error, ContextTooLong):
         return replace(told, counted=error.counted, limit=error.limit)
@@ -403,7 +403,7 @@ def failure_of(step: Step, error: WindlassError) -> CallFailed:
 
 
 def reply_only(reply: Reply) -> ReplyOnly:
-    """A reply as it is recorded where it has no row of its own."""
+    """Return a reply as it is recorded where it has no row of its own."""
     return ReplyOnly(reply.message.text, usage_counts(reply.usage), reply.finish, reply.model)
 
 

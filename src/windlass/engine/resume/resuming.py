@@ -27,7 +27,7 @@ from windlass.tasks.model import OPERATORS
 
 
 def definition_of(cascade: Cascade) -> dict[str, Any]:
-    """A cascade as JSON, as its user wrote it."""
+    """Return a cascade as JSON, as its user wrote it."""
     return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
@@ -38,7 +38,7 @@ def describe_run(run: CascadeRun, definition: Mapping[str, Any]) -> dict[str, An
 
 
 def describe_setup(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, Any]:
-    """The root and the model of a run, and what its steps depend on."""
+    """Return the root and the model of a run, and what its steps depend on."""
     flag, through = run.settings.layers["flags"].get("model"), run.settings.models.through
     return {
         **({"through": through} if through else {}),
@@ -83,7 +83,7 @@ def _digest(value: Any) -> str:
 
 
 def resume_run(run: CascadeRun, definition: Mapping[str, Any], again: Iterable[str]) -> CascadeRun:
-    """The run with the steps that the record of its session holds."""
+    """Return the run with the steps that the record of its session holds."""
     start = run.record.store.start(run.record.session_id)
     run = restore_journal(run, start.cascade.get(RAN, {}), definition, _rules_of(run), again=again)
     run.record.set_time(start.timestamp)
@@ -109,7 +109,7 @@ def restore_journal(
 
 
 def fork_run(run: CascadeRun, origin: str, before: float, message: str = "") -> CascadeRun:
-    """The run with the answers that the record of another session held before a moment."""
+    """Return the run with the answers that the record of another session held before a moment."""
     rows = [each for each in run.record.store.rows(origin) if each.row.timestamp < before]
     journal = read_journal(rows, (), ())
     turns = {step: replace(turn, started=()) for step, turn in journal.turns.items()}
@@ -172,7 +172,7 @@ def check_sent_time(sent: float | None, session_id: str) -> float:
 
 
 def start_to_resume(store: Store, session_id: str, *, ended: bool = False) -> SessionStart:
-    """How a session of a cascade began. Raises UsageError where nobody can go on with it.
+    """Return how a session of a cascade began. Raises UsageError where nobody can go on with it.
 
     `ended`: one that completed will do.
     """

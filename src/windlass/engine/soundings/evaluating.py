@@ -92,7 +92,7 @@ class Sounding:
 
 
 async def is_accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validator: str) -> bool:
-    """Whether a validator accepts an output; where it fails itself it refuses nothing."""
+    """Return whether a validator accepts an output; where it fails itself it refuses nothing."""
     assert sounding.tried is not None
     try:
         verdict = await judge(run, sounding.tried.phase_run, sounding.text, validator)
@@ -118,7 +118,7 @@ class Picking:
     cost: CostAware | None = None
 
     def told(self, standing: Sequence[Sounding]) -> tuple[str | None, dict[int, str]]:
-        """What is asked of whoever picks, and what each attempt cost, by its index."""
+        """Return what is asked of whoever picks, and what each attempt cost, by its index."""
         totals = {each.index: each.run.totals for each in standing}
         weighs, costs = cost_texts(totals, self.cost)
         return "\n\n".join(filter(None, (self.looked_for, weighs))) or None, costs
@@ -127,7 +127,7 @@ class Picking:
 async def evaluate(
     run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding]
 ) -> Sounding:
-    """The best of those that stand; one alone wins unasked, the first where nobody picks.
+    """Return the best of those that stand; one alone wins unasked, the first where nobody picks.
 
     Raises PhaseFailed where a person takes none, and AnswerNeeded where nobody answers.
     """
@@ -143,7 +143,7 @@ async def evaluate(
 async def _pick_unasked(
     run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding]
 ) -> Sounding:
-    """The one that a validator, a function or a model picks, else the first."""
+    """Return the one that a validator, a function or a model picks, else the first."""
     first, picks = standing[0], picking.picks
     if picks.validator is not None:
         for each in standing:
@@ -241,7 +241,7 @@ async def _shortened(
 
 
 def read_kept(answer: str, known: Sequence[int], most: int) -> list[int] | str:
-    """The numbers in an answer, in order, or why it names none.
+    """Return the numbers in an answer, in order, or why it names none.
 
     >>> read_kept('{"keep": [2, 0]}', [0, 1, 2], 2)
     [0, 2]
@@ -262,7 +262,7 @@ def read_kept(answer: str, known: Sequence[int], most: int) -> list[int] | str:
 async def _picked_by_function(
     run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding]
 ) -> int | str | None:
-    """The index a function picks (None: a tie), or why its answer says none.
+    """Return the index a function picks (None: a tie), or why its answer says none.
 
     Raises PhaseFailed where it takes no outputs.
     """
@@ -293,7 +293,7 @@ async def _picked_by_function(
 
 
 def read_winner(answer: str, known: Sequence[int]) -> int | str | None:
-    """The number in an answer, bare or as `{winner}`; None: a tie; else why it says none.
+    """Return the number in an answer, bare or as `{winner}`; None: a tie; else why it says none.
 
     >>> read_winner('{"winner": 1}', [0, 1])
     1
@@ -343,7 +343,7 @@ async def _picked_by_model(
 
 
 def _seed_of(run: CascadeRun, phase: Phase, standing: Sequence[Sounding]) -> str:
-    """The seed of what is drawn among soundings; a resumed run has the same."""
+    """Return the seed of what is drawn among soundings; a resumed run has the same."""
     drawn = (run.record.seed, phase.name, *(each.index for each in standing))
     return hashlib.sha256(repr(drawn).encode()).hexdigest()[:16]
 
@@ -355,7 +355,7 @@ async def join_outputs(
     standing: Sequence[Sounding],
     asked: str | None,
 ) -> str:
-    """All outputs as one text: under headings, or what a model makes of them."""
+    """Return all outputs as one text: under headings, or what a model makes of them."""
     joined = "\n\n".join(f"## Attempt {each.index}\n\n{each.text.strip()}" for each in standing)
     if asked is None:
         return joined
@@ -384,7 +384,7 @@ def _question(
     asked: str | None,
     costs: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:
-    """The question to a model about outputs, each cut where it could not take all of them.
+    """Return the question to a model about outputs, each cut where it could not take all of them.
 
     What they cost stands in their headings.
     """

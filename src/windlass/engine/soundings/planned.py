@@ -30,7 +30,7 @@ class Planned:
 def plan_round(
     wanted: Soundings, varied: VariedOptions, factor: int, seed: str, refined: Sequence[Part] = ()
 ) -> list[Planned]:
-    """The attempts of a round, in their order.
+    """Return the attempts of a round, in their order.
 
     What is to be refined stands behind the instructions of each. A draw of models is made by the
     seed.
@@ -53,7 +53,7 @@ def _settings(wanted: Soundings, factor: int, seed: str) -> list[Mapping[str, An
 
 
 def wordings(varied: VariedOptions, factor: int) -> list[Wording]:
-    """How each attempt is asked; the first in the words of the cascade.
+    """Return how each attempt is asked; the first in the words of the cascade.
 
     >>> [each.after for each in wordings(VariedOptions(mutate=["Be brief."]), 2)]
     [(), (Text(text='Be brief.'),)]

@@ -31,7 +31,7 @@ class ShownSounding:
 def question_about(
     phase: str, standing: Sequence[ShownSounding], looked_for: str | None, human: HumanEval
 ) -> Question:
-    """What a person is asked about soundings; they are numbered from 1, as answers are."""
+    """Return what a person is asked about soundings; they are numbered from 1, as answers are."""
     share = _LONGEST // len(standing)
     parts = [looked_for] if looked_for else []
     for number, each in enumerate(standing, start=1):

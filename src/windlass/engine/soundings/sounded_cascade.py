@@ -52,7 +52,7 @@ class _SoundedCascade(SoundedPhase):
         planned: Planned,
         emit: Callable[[Event], None],
     ) -> Sounding:
-        """One attempt in a session of its own; what it used is added to the whole."""
+        """Return one attempt in a session of its own; what it used is added to the whole."""
         own = open_attempt(self.run, index, planned, emit)
         tried, session_id = None, own.record.session_id
         try:
@@ -110,7 +110,7 @@ class _SoundedCascade(SoundedPhase):
 def open_attempt(
     run: CascadeRun, index: int, planned: Planned, emit: Callable[[Event], None]
 ) -> CascadeRun:
-    """The run of one attempt at a cascade, with nothing done yet."""
+    """Return the run of one attempt at a cascade, with nothing done yet."""
     changes = dict(planned.settings)
     own = open_below(
         run,

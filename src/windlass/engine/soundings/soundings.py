@@ -104,7 +104,7 @@ class SoundedPhase:
     # ---- the story -------------------------------------------------------------------
 
     async def carry_out(self) -> Tried:
-        """All rounds, and what they came to. Raises PhaseFailed where nothing stands."""
+        """Return all rounds, and what they came to. Raises PhaseFailed where nothing stands."""
         run, wanted = self.run, self.wanted
         self._warn_of_writes()
         first = await self._round(0, wanted.factor, wanted)
@@ -127,7 +127,7 @@ class SoundedPhase:
         return best.tried
 
     async def _refined(self, best: Sounding, reforge: Reforge) -> Sounding:
-        """The best after the rounds of reforge; in each the best so far competes."""
+        """Return the best after the rounds of reforge; in each the best so far competes."""
         place = self._written_at("reforge.honing_prompt")
         for number in range(1, reforge.steps + 1):
             if await self._is_good_enough(best, reforge.good_enough):
@@ -158,7 +158,7 @@ class SoundedPhase:
     async def _best(
         self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
     ) -> Sounding:
-        """The one that the evaluator picks among those that stand."""
+        """Return the one that the evaluator picks among those that stand."""
         standing = with_answers(found)
         if self.wanted.validator is not None:
             standing = await self._not_refused(standing, self.wanted.validator)
@@ -170,12 +170,12 @@ class SoundedPhase:
         return await evaluate(self.run, self.phase, picking, standing)
 
     async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
-        """The soundings that the validator accepts; all of them where it accepts none."""
+        """Return the soundings that the validator accepts; all of them where it accepts none."""
         good = [each for each in found if await is_accepted(self.run, self.phase, each, validator)]
         return good or found
 
     async def _joined(self, joins: Any) -> Tried:
-        """The outputs of all made one, which is said in the phase in their place."""
+        """Return the outputs of all made one, which is said in the phase in their place."""
         standing = with_answers(self.all.values())
         first = standing[0]
         assert first.tried is not None
@@ -206,7 +206,7 @@ class SoundedPhase:
         return Tried(phase_run, ending, output, await self._extracted(output))
 
     async def _extracted(self, output: Item) -> Sequence[StateChange]:
-        """The state that is taken from the joined output."""
+        """Return the state that is taken from the joined output."""
         return await extract_state(self.run, self.phase, output)
 
     # ---- one round -------------------------------------------------------------------
@@ -255,7 +255,7 @@ class SoundedPhase:
         planned: Planned,
         emit: Callable[[Event], None],
     ) -> Sounding:
-        """One attempt with a run of its own; what it used is added to the whole."""
+        """Return one attempt with a run of its own; what it used is added to the whole."""
         name = self.phase.name
         changes = dict(planned.settings)
         if self.wanted.joins is not None:
@@ -372,7 +372,7 @@ class SoundedPhase:
 
 
 def with_answers(found: Iterable[Sounding]) -> list[Sounding]:
-    """The soundings that have an answer; where none has, those that did not fail."""
+    """Return the soundings that have an answer; where none has, those that did not fail."""
     listed = list(found)
     return [each for each in listed if each.stands] or [each for each in listed if each.tried]
 
@@ -380,7 +380,7 @@ def with_answers(found: Iterable[Sounding]) -> list[Sounding]:
 def fork_for_sounding(
     run: CascadeRun, phase: str, index: int, emit: Callable[[Event], None]
 ) -> CascadeRun:
-    """A run for one sounding: what it says, sets and marks is no burden to the others.
+    """Return a run for one sounding: what it says, sets and marks is no burden to the others.
 
     What a provider caches is shared: the meters of models' caches are. What the last call was sent
     is its own.

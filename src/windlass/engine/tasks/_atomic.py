@@ -42,7 +42,7 @@ MATCHED_CHARS: Final = 4_000
 
 
 def described(job: Job, task: Task) -> str:
-    """The description of a task, rendered. Raises NoContext where it is empty."""
+    """Return the description of a task, rendered. Raises NoContext where it is empty."""
     where = description_of(job.program.source.file, task)
     text = render(task.description, **job.run.template_values(), where=where).strip()
     if not text:
@@ -127,7 +127,7 @@ def _inputs(job: Job, task: Task, item: Given | None) -> list[tuple[str, str]]:
 
 
 def _without(frame: Frame, inputs: Sequence[str]) -> Frame:
-    """The frame without fresh pieces that the task's inputs hold already."""
+    """Return the frame without fresh pieces that the task's inputs hold already."""
     held = " ".join(" ".join(inputs).split())
     fresh = tuple(piece for piece in frame.fresh if " ".join(piece.text.split()) not in held)
     return replace(frame, fresh=fresh)
@@ -149,7 +149,7 @@ def tell_unused_context(job: Job, name: str, fresh: Found) -> None:
 def _system(
     job: Job, phase: Phase, info: ModelInfo, task: str
 ) -> tuple[tuple[Entry, ...], PhaseInjected | None]:
-    """The system prompt with the STABLE blocks, and what the task has of injectors."""
+    """Return the system prompt with the STABLE blocks, and what the task has of injectors."""
     where = f"{job.program.source.file}, the system prompt of {phase.name!r}"
     message, injection = open_head(job.run, phase, info, where=where, task=task)
     if message is None:
@@ -160,7 +160,7 @@ def _system(
 
 
 def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...]:
-    """A message for each section that holds something, in one order."""
+    """Return a message for each section that holds something, in one order."""
     listed: tuple[tuple[Section, Sequence[ContextPiece], str], ...] = (
         ("inherited", frame.inherited, f"inherited context ({task.context.inherit_context})"),
         ("previous_outputs", frame.previous, "outputs of earlier tasks"),
@@ -189,7 +189,7 @@ def _named(sources: Sequence[str]) -> str:
 
 
 def _add_once(job: Job, row: Row, reason: str) -> tuple[Entry, ...]:
-    """An entry for a message, which the record has once for all tasks that see it."""
+    """Return an entry for a message, which the record has once for all tasks that see it."""
     assert row.message is not None
     item = job.material.sections.get(row.message.key)
     if item is None:

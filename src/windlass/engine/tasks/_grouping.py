@@ -40,7 +40,7 @@ def grouped(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
 
 
 def room_for_results(job: Job, reduction: Task, frame: Frame) -> int:
-    """The tokens of results that one request of the reduction has room for."""
+    """Return the tokens of results that one request of the reduction has room for."""
     info, reply = job.info(reduction)
     leaf = reduction.first_leaf.leaf
     assert leaf is not None

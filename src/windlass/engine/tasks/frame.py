@@ -100,7 +100,7 @@ class Material:
     sections: OrderedDict[str, Item] = field(default_factory=OrderedDict[str, Item])
 
     def heading(self, name: str) -> str:
-        """The heading of a section, by the settings."""
+        """Return the heading of a section, by the settings."""
         return getattr(self.run.settings.headings, name) or HEADINGS[name]
 
     def fresh(
@@ -177,7 +177,7 @@ _BLANK: Final = re.compile(r"\n\s*\n")
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """A text in its paragraphs, a heading with what follows it, long ones in passages."""
+    """Yield a text in its paragraphs, a heading with what follows it, long ones in passages."""
     heading = ""
     for paragraph in _BLANK.split(text):
         if paragraph.lstrip().startswith("#") and "\n" not in paragraph.strip():
@@ -189,7 +189,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def subset(text: str, pieces: Sequence[ContextPiece]) -> tuple[ContextPiece, ...]:
-    """The passages of a parent's context that belong to a task, in their order.
+    """Return the passages of a parent's context that belong to a task, in their order.
 
     The look is tried once more where it fails, and then raises MatchingFailed.
     """
@@ -216,7 +216,7 @@ def subset(text: str, pieces: Sequence[ContextPiece]) -> tuple[ContextPiece, ...
 def assemble(
     material: Material, assigned: Assignment, text: str, *, counter: Counter, room: int
 ) -> tuple[Frame, Found]:
-    """A task's context: inherited, then what earlier steps left, then what the memory has.
+    """Return a task's context: inherited, then what earlier steps left, then what the memory has.
 
     `text` is what the task is, with its inputs: what context must belong to. What a task has
     by inheritance or accumulation is not brought again. Accumulated outputs are always carried,
@@ -239,5 +239,5 @@ def assemble(
 
 
 def section_text(heading: str, pieces: Sequence[ContextPiece]) -> str:
-    """The text of a section: its heading, then each piece under where it is from."""
+    """Return the text of a section: its heading, then each piece under where it is from."""
     return "\n\n".join([heading, *(f"[{piece.source}]\n{piece.text.strip()}" for piece in pieces)])

@@ -84,7 +84,7 @@ class Job:
 
     @classmethod
     def of(cls, program: Program, run: CascadeRun, **others: Any) -> Self:
-        """A job of a program on a run."""
+        """Return a job of a program on a run."""
         return cls(program, run, Material(run), **others)
 
     def info(self, task: Task) -> tuple[ModelInfo, int]:
@@ -95,7 +95,7 @@ class Job:
         return self.run.resolve(generation.model)[1], generation.max_output_tokens
 
     def text(self, done: Done) -> str:
-        """The whole output of a finished task."""
+        """Return the whole output of a finished task."""
         return self.run.record.store.message(done.key).text if done.key else ""
 
     @contextmanager
@@ -132,7 +132,7 @@ def hand_on(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece
 
 
 def notes_of(message: Message, counter: Counter) -> str:
-    """The notes on an output, in at most 300 tokens.
+    """Return the notes on an output, in at most 300 tokens.
 
     They are those that it declares (`notes` in a JSON object, or `<notes>...</notes>`), else the
     summary its card has.
@@ -147,7 +147,7 @@ def notes_of(message: Message, counter: Counter) -> str:
 
 
 def declared_notes(text: str) -> str | None:
-    """The notes that an output declares; None where it declares none.
+    """Return the notes that an output declares; None where it declares none.
 
     >>> declared_notes('{"answer": 4, "notes": "two and two"}')
     'two and two'

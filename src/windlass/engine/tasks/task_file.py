@@ -115,7 +115,7 @@ def _start(job: Job, models: tuple[str, ...], context: str) -> SessionStart:
 
 
 def rules_of(job: Job) -> list[Rule]:
-    """The rules of the atomic tasks, in their order."""
+    """Return the rules of the atomic tasks, in their order."""
     program, settings = job.program, job.run.settings
     return [program.rule(task, settings) for task in program.task.walk() if task.leaf is not None]
 
@@ -130,7 +130,7 @@ def _parent(job: Job, context: str) -> Frame:
 
 
 def what_was_begun(store: Store, session_id: str) -> tuple[SessionStart, dict[str, Done]]:
-    """How a session of a task file began, and which of its tasks are finished, by path.
+    """Return how a session of a task file began, and which of its tasks are finished, by path.
 
     Raises UsageError where it is unknown, is no task's, or has nothing left to do.
     """

@@ -48,7 +48,7 @@ class Given:
     value: Any = None
 
     def read(self) -> str:
-        """Its text. Raises NoContext where its file cannot be read, or is no text."""
+        """Return its text. Raises NoContext where its file cannot be read, or is no text."""
         if self.text is not None:
             return self.text
         assert self.path is not None
@@ -68,7 +68,7 @@ class Given:
         return text
 
     def whole(self) -> Given:
-        """The same with its text in it, for a process that has not its file."""
+        """Return the same with its text in it, for a process that has not its file."""
         return self if self.text is not None else Given(self.name, self.read(), value=self.value)
 
 
@@ -85,7 +85,7 @@ def read_inputs(
     file: str,
     split_lists: bool,
 ) -> list[Given]:
-    """The inputs that the declarations come to, in order.
+    """Return the inputs that the declarations come to, in order.
 
     `root` is the folder that files must lie in, `values` what templates see; `split_lists`: a list
     that an expression gives is so many inputs (a reduce), else one. Raises NoContext where a
@@ -151,7 +151,7 @@ def check_inputs(
 
 
 def description_of(file: str, task: Task) -> str:
-    """What messages call the description of a task."""
+    """Return what messages call the description of a task."""
     return f"{file}:{task.line}, the description of {task.path!r}"
 
 
@@ -180,7 +180,7 @@ def _files(root: Path, pattern: str, where: str) -> Iterator[Given]:
 
 
 def _lines(file: Given, where: str) -> Iterator[Given]:
-    """The lines of a file that are not blank, found without keeping them."""
+    """Yield the lines of a file that are not blank, found without keeping them."""
     assert file.path is not None
     at = count = number = 0
     with open_file(file.path, file.root) as opened:

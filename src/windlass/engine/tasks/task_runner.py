@@ -90,7 +90,7 @@ async def _run_leaf(job: Job, assigned: Assignment) -> Done:
 
 
 def finished_before(job: Job, path: str, item: Given | None) -> Done | None:
-    """The task as a resumed session had finished it; None: it is to run."""
+    """Return the task as a resumed session had finished it; None: it is to run."""
     finished = job.finished.get(path)
     if finished is None or item is None or finished.input == digest(item.read()):
         return finished
@@ -100,7 +100,7 @@ def finished_before(job: Job, path: str, item: Given | None) -> Done | None:
 
 
 def _context_of(job: Job, assigned: Assignment) -> Frame:
-    """The context of a task that has others below it, which inherit from it."""
+    """Return the context of a task that has others below it, which inherit from it."""
     task, item = assigned.task, assigned.item
     info, reply = job.info(task)
     text, room = described(job, task), info.input_room(reply)
@@ -113,7 +113,7 @@ def _context_of(job: Job, assigned: Assignment) -> Frame:
 
 
 def _path_below(path: str, name: str, *, root: bool) -> str:
-    """The path of a task in another; the root's own name is left out."""
+    """Return the path of a task in another; the root's own name is left out."""
     return name if root or not path else f"{path}.{name}"
 
 
@@ -154,13 +154,13 @@ async def _run_steps(job: Job, assigned: Assignment) -> Done:
 
 
 def _ended_as(done: Done, others: Sequence[Done]) -> Done:
-    """The task that gives the output, ended as those that it stands for ended together."""
+    """Return the task that gives the output, ended as those that it stands for ended together."""
     status, reason = ending_of(each.ending for each in others)
     return replace(done, status=status, reason=reason)
 
 
 def _failure_notes(error: WindlassError) -> dict[str, Any]:
-    """The notes on a failure: its type and text, and the results kept below it."""
+    """Return the notes on a failure: its type and text, and the results kept below it."""
     notes: dict[str, Any] = {"error": type(error).__name__, "text": str(error)}
     if isinstance(error, TaskError) and error.notes:
         notes["notes"] = dict(error.notes)
@@ -168,14 +168,14 @@ def _failure_notes(error: WindlassError) -> dict[str, Any]:
 
 
 def output_of(job: Job, done: Done) -> PhaseOutput:
-    """The output of a finished task, for templates."""
+    """Return the output of a finished task, for templates."""
     return PhaseOutput(text=partial(job.text, done))
 
 
 def _outputs_of(
     job: Job, results: Sequence[Done | None], names: Sequence[str]
 ) -> list[Mapping[str, Any]]:
-    """The outputs of those that finished, by index, with the names of their inputs."""
+    """Return the outputs of those that finished, by index, with the names of their inputs."""
     return [
         {"index": index, "input": names[index], "output": job.text(result)}
         for index, result in enumerate(results)
@@ -240,7 +240,7 @@ class Inner:
 
 
 async def run_one(inner: Inner, index: int, item: Given) -> Done:
-    """One inner task, with its own state and its own part of the record."""
+    """Return one inner task, with its own state and its own part of the record."""
     job = inner.job
     value = item.value if item.value is not None else item.read()
     values = {**job.run.input, "item": value, "index": index}
@@ -278,7 +278,7 @@ async def _reduce_results(
     path: str,
     root: bool,
 ) -> Done:
-    """The results made one, by tree where they do not fit one request."""
+    """Return the results made one, by tree where they do not fit one request."""
     reduction = task.reduction
     assert reduction is not None
     of_it = _path_below(path, reduction.name, root=root)
@@ -313,7 +313,7 @@ async def _reduce_results(
 async def _reduce_groups(
     inner: Inner, groups: Sequence[Callable[[], tuple[ContextPiece, ...]]], parallel: int
 ) -> list[Done]:
-    """The reduction of each group, side by side."""
+    """Return the reduction of each group, side by side."""
     job = inner.job
 
     async def reduced(index: int, _: Given) -> Done:

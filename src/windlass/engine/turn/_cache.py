@@ -89,7 +89,7 @@ def take_report(
 
 
 def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
-    """The tool uses of a call that the provider cleared."""
+    """Return the tool uses of a call that the provider cleared."""
     asked = phase_run.server_clear
     if asked is None:
         return Cleared()
@@ -105,7 +105,7 @@ def _saves_money(run: Run, phase_run: PhaseRun) -> bool:
 
 
 def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
-    """Whether sending everything, `whole` tokens, was not open to the phase.
+    """Return whether sending everything, `whole` tokens, was not open to the phase.
 
     The model takes less, or the user's limits do, or the user had messages leave by themselves.
     """
@@ -155,7 +155,7 @@ def _update_trust(
 
 
 def _weigh_whole(phase_run: PhaseRun, plan: Plan) -> Segments:
-    """The call as it would have been without a window."""
+    """Return the call as it would have been without a window."""
     if phase_run.rule.policy is None and phase_run.choice.whole is None:
         return plan.weighed
     blocks = (
@@ -170,7 +170,7 @@ def _weigh_whole(phase_run: PhaseRun, plan: Plan) -> Segments:
 
 
 def _tiers(phase_run: PhaseRun, call: NextRequest) -> Mapping[str, TierDetails]:
-    """How each tier of the injectors is cached: the place of its mark, and for how long."""
+    """Return how each tier of the injectors is cached: the place of its mark, and for how long."""
     marks, count = call.sent.marks, len(phase_run.messages.blocks.system)
     head = next((place for place in marks.places if place[0] < count), None)
     kept = "long" if marks.long else "short"
@@ -182,7 +182,7 @@ def _tiers(phase_run: PhaseRun, call: NextRequest) -> Mapping[str, TierDetails]:
 
 
 def _marks(phase_run: PhaseRun, call: NextRequest) -> MarkDetails | None:
-    """The places of the request's cache marks, and why its head is kept so long."""
+    """Return the places of the request's cache marks, and why its head is kept so long."""
     marks = call.sent.marks
     if not marks.places:
         return None

@@ -157,7 +157,7 @@ def entries_of(
 def next_call(
     run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
 ) -> NextRequest:
-    """The phase's next call: `entries` with their blocks, and the marks of its cache."""
+    """Return the phase's next call: `entries` with their blocks, and the marks of its cache."""
     counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.messages.blocks
     room = phase_run.room
     asked = RequestNeeds(
@@ -177,7 +177,7 @@ def next_call(
 
 
 def request_of(record: Recorder, phase_run: PhaseRun, plan: Plan) -> Request:
-    """The plan as a request to the phase's model, with marks where its cache wants them."""
+    """Return the plan as a request to the phase's model, with marks where its cache wants them."""
     name = phase_run.info.name
     return Request(
         model=phase_run.info.name.partition("/")[2],
@@ -212,7 +212,7 @@ def _planner_decision(phase_run: PhaseRun) -> PlannerDetails | None:
 def _tools_and_choice(
     run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
 ) -> tuple[tuple[ToolSpec, ...], str]:
-    """The definitions to send, and the choice the model has."""
+    """Return the definitions to send, and the choice the model has."""
     shown = [entry.message for entry in entries]
     if phase_run.rule.policy is not None:
         # A call that is folded keeps its definition: a list that changes breaks the cache.

@@ -86,14 +86,14 @@ def _count_all(record: Recorder, phase_run: PhaseRun) -> None:
 def plan_again(
     run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong | ThinkingRefused
 ) -> Plan:
-    """A new plan after the provider refused one: shorter, or without thinking."""
+    """Return a new plan after the provider refused one: shorter, or without thinking."""
     if isinstance(refused, ThinkingRefused):
         return plan_without_thinking(run, phase_run, plan, refused)
     return shorter_plan(run, phase_run, plan, refused)
 
 
 def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
-    """A new plan after the provider counted more tokens than we did: the newest whole turns.
+    """Return a new plan after the provider counted more tokens than we did: the newest whole turns.
 
     The corrected count stays in force for the phase, and the record says so. A phase with a
     policy is pruned by it. Else what the user chose is not cut, because it is not ours to
@@ -144,7 +144,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
 def plan_without_thinking(
     run: Run, phase_run: PhaseRun, plan: Plan, refused: ThinkingRefused
 ) -> Plan:
-    """A new plan without any signed thinking, after the provider refused it.
+    """Return a new plan without any signed thinking, after the provider refused it.
 
     The session is planned from then on as if the model bound its thinking. Raises `refused`
     where there was no thinking to leave out.
@@ -160,7 +160,7 @@ def plan_without_thinking(
 
 
 def corrected_room(sent: int, refused: ContextTooLong) -> int:
-    """The most tokens, by our count, that the provider would take after it refused `sent`.
+    """Return the most tokens, by our count, that the provider would take after it refused `sent`.
 
     >>> corrected_room(1_000, ContextTooLong("", counted=1_500, limit=1_200))
     800

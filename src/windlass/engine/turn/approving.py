@@ -13,7 +13,7 @@ from windlass.tools.registry import Registry
 def tools_to_approve(
     registry: Registry, phase: Phase, tools: Iterable[Tool]
 ) -> Mapping[str, tuple[str, ...]]:
-    """The tools among these that need approval, by name, each with what its phase calls it.
+    """Return the tools among these that need approval, by name, each with what its phase calls it.
 
     A tool is meant by its name, by its dotted path, by `server.*`, and under any other name that
     the same function has. Raises UsageError for a name that means none.
@@ -36,14 +36,14 @@ def tools_to_approve(
 
 
 def approvable(cascade: Cascade, registry: Registry) -> set[str]:
-    """The names of a cascade's tools that need approval, `server.*` among them."""
+    """Return the names of a cascade's tools that need approval, `server.*` among them."""
     written = {name for phase in cascade.phases for name in phase.rules.approve}
     dotted = {name for name in written if ":" in name and name not in registry.names()}
     return written | {registry.resolve(name).spec.name for name in dotted}
 
 
 def _meant(registry: Registry, written: str) -> list[Tool]:
-    """The tools that a name stands for; those of a server are known once it has started."""
+    """Return the tools that a name stands for; those of a server are known once it has started."""
     if ":" in written and written not in registry.names():
         return [registry.resolve(written)]
     every = written.removesuffix("*") if written.endswith(".*") else None

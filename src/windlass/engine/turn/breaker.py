@@ -55,7 +55,7 @@ class Tripped:
 
 
 def check_losses(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
-    """What windows lost in the newest sessions, if they did; `endings` are newest first."""
+    """Return what windows lost in the newest sessions, if they did; `endings` are newest first."""
     savings = [ending.details.windows if ending else None for ending in endings[:sessions]]
     if _earns(savings):
         return None
@@ -67,7 +67,7 @@ def check_losses(endings: Sequence[Outcome | None], sessions: int) -> Tripped | 
 
 
 def _earns(savings: Sequence[WindowSavings | None]) -> bool:
-    """Whether sessions with these savings lost nothing, or are too few to tell."""
+    """Return whether sessions with these savings lost nothing, or are too few to tell."""
     nets = list(map(_net, filter(None, savings)))
     return len(nets) < LEAST or sum(nets) >= -_TOLERANCE
 
@@ -97,7 +97,7 @@ def _has_window(run: CascadeRun, phase: Phase) -> bool:
 
 
 def windows_in_outcome(net: Net) -> OutcomeDetails:
-    """What a session's outcome says of its windows; nothing where none had a price."""
+    """Return what a session's outcome says of its windows; nothing where none had a price."""
     if not net.calls:
         return OutcomeDetails()
     savings = WindowSavings(net.calls, net.saved, net.spent, net.net, net.needed)

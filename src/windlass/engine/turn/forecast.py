@@ -59,7 +59,7 @@ class Forecast:
 
 
 def _runs(run: CascadeRun, times: int = 1) -> Iterator[tuple[CascadeRun, int]]:
-    """The run and those of its sub-cascades, each with how often its phases may run."""
+    """Yield the run and those of its sub-cascades, each with how often its phases may run."""
     soundings = run.cascade.soundings
     times *= sum(soundings.rounds) if soundings else 1
     yield run, times
@@ -70,7 +70,7 @@ def _runs(run: CascadeRun, times: int = 1) -> Iterator[tuple[CascadeRun, int]]:
 
 
 def _tries(phase: Phase) -> Iterable[tuple[AttemptModel | None, int]]:
-    """Each model that a phase may run with (None: its own), and how often it may.
+    """Return each model that a phase may run with (None: its own), and how often it may.
 
     Of models that are drawn, each may be drawn every time.
     """
@@ -84,7 +84,7 @@ def _tries(phase: Phase) -> Iterable[tuple[AttemptModel | None, int]]:
 
 
 def _rewrites(phase: Phase) -> int:
-    """How often a model may write the instructions of an attempt anew."""
+    """Return how often a model may write the instructions of an attempt anew."""
     soundings = phase.soundings
     varied: tuple[VariedOptions | None, ...] = (soundings, soundings.reforge) if soundings else ()
     return int(any(each and each.mutate and each.mutation_mode == "rewrite" for each in varied))
@@ -217,7 +217,7 @@ def _add_phase(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
 
 
 def _most_attempts(phase: Phase, *, repairs: bool) -> int:
-    """How often a phase may be tried: by its own rules, and by its wards."""
+    """Return how often a phase may be tried: by its own rules, and by its wards."""
     judged = repairs or phase.rules.loop_until is not None
     retrying = [ward for _, _, ward in wards_of(phase) if ward.mode == "retry"]
     own = phase.rules.max_attempts if judged else 1

@@ -27,7 +27,7 @@ _OF_SCHEMA: Final = re.compile(
 
 
 def with_asks_in_words(run: CascadeRun, phase: Phase, instructions: Message) -> Message:
-    """The instructions with all that the phase asks for in words at their end."""
+    """Return the instructions with all that the phase asks for in words at their end."""
     generation = run.generation_of(phase)
     asks = [ask_for_call(generation)] if generation.wanted else []
     if generation.output_schema is not None and generation.model in run.notices.no_schemas:
@@ -53,7 +53,7 @@ def tell_unforced_call(run: Run, phase_run: PhaseRun) -> None:
 
 
 def ask_for_json(run: Run, phase_run: PhaseRun, refused: BadRequest) -> str | None:
-    """The words that ask for JSON, where the provider refused a schema (None: it did not).
+    """Return the words that ask for JSON, where the provider refused a schema (None: it did not).
 
     From then on none is sent to the model in this run, and the user is told once.
     """

@@ -38,7 +38,7 @@ class KeptResults:
     held: OrderedDict[_Key, KeptResult] = field(default_factory=OrderedDict[_Key, KeptResult])
 
     def find(self, tool: Tool | None, call: ToolCall, now: float) -> KeptResult | None:
-        """The result of an earlier call that stands for this one, as it is shown."""
+        """Return the result of an earlier call that stands for this one, as it is shown."""
         key = self._key(tool, call)
         kept = None if key is None else self.held.get(key)
         rule = cached_tool(self.caching, call.name)
@@ -80,7 +80,7 @@ class KeptResults:
             self.held.popitem(last=False)
 
     def _key(self, tool: Tool | None, call: ToolCall) -> _Key | None:
-        """What calls have in common that have one result; None: this one is always run."""
+        """Return what calls have in common that have one result; None: this one is always run."""
         rule = cached_tool(self.caching, call.name)
         if tool is None or rule is None or not may_be_kept(tool):
             return None

@@ -35,7 +35,7 @@ def recall(ref: str, context: ToolContext, part: str = "") -> str:
 
 
 def recall_original(record: Recorder, ref: str, part: str | None = None) -> str:
-    """The original text behind `ref`: a reference, a content hash, or the beginning of one.
+    """Return the original text behind `ref`: a reference, a content hash, or the beginning of one.
 
     `part` is what `part_of` takes ("": as much of the whole as is given back at once; None: all
     of it). Raises KeyError with a sentence that names the known references, and ValueError where

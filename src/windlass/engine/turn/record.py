@@ -204,7 +204,7 @@ class Recorder:
         return item
 
     def turn(self, phase: str, attempt: int, turn: int) -> Step:
-        """The step of a turn's own call."""
+        """Return the step of a turn's own call."""
         return Step(phase, self.sounding_index, attempt, turn)
 
     def decide(self, phase: str | None, text: str, details: RowDetails) -> None:
@@ -212,7 +212,7 @@ class Recorder:
         self.append([Row(NodeType.DECISION, phase=phase, text=text, details=details)])
 
     def failure(self, phase: str | None, error: BaseException) -> Row:
-        """A row that tells of a failure, with its type and text."""
+        """Return a row that tells of a failure, with its type and text."""
         details = ErrorDetails(type(error).__name__, str(error))
         return Row(NodeType.ERROR, phase=phase, text=details.text, details=details)
 
@@ -221,7 +221,7 @@ class Recorder:
         return self._lanes(phase).standing(*self.sounding or ()).rows
 
     def items(self, phase: str | None = None, visit: int | None = None) -> list[Item]:
-        """What was said in a visit of a phase, or in the whole session; as in `rows`.
+        """Return what was said in a visit of a phase, or in the whole session; as in `rows`.
 
         A phase that may run several times is asked for one visit, from 1 (None: the last).
         """
@@ -248,7 +248,7 @@ class Recorder:
         return Lanes(self._come_by(phase))
 
     def _come_by(self, phase: str | None) -> Iterator[StoredRow]:
-        """The stored rows; of a resumed session those that the run has come to."""
+        """Yield the stored rows; of a resumed session those that the run has come to."""
         for stored in self.store.rows(self.session_id, phase=phase):
             if self.recorded is None or self.recorded.has_passed(stored):
                 yield stored
@@ -293,7 +293,7 @@ class Recorded:
         self._others = Counter(map(_same_beside, beside))
 
     def take(self, row: Row) -> StoredRow | None:
-        """The row as it was recorded, each once; None: it was not recorded."""
+        """Return the row as it was recorded, each once; None: it was not recorded."""
         found = self._rows.get(_same(row))
         if not found or kind_of(row) in STEPS:  # what is sent again stands twice
             return None
@@ -301,16 +301,16 @@ class Recorded:
         return found.popleft()
 
     def differs(self, phase: str, message: Message) -> bool:
-        """Whether a phase had begun in the record, and without this message."""
+        """Return whether a phase had begun in the record, and without this message."""
         said = self._said.get(phase)
         return said is not None and message.key not in said
 
     def has_passed(self, stored: StoredRow) -> bool:
-        """Whether the resumed run came to a row, or wrote it."""
+        """Return whether the resumed run came to a row, or wrote it."""
         return stored.seq > self._last or stored.seq in self._come_by
 
     def not_recorded(self, batch: Batch, rows: Sequence[Row]) -> Batch:
-        """What of a batch is not recorded, where of its rows these are not."""
+        """Return what of a batch is not recorded, where of its rows these are not."""
         traces = {row.trace_id for row in batch.rows} - {row.trace_id for row in rows}
         return Batch(
             batch.session_id,
@@ -322,7 +322,7 @@ class Recorded:
         )  # without its start: the session began long ago
 
     def _is_new(self, one: _Beside) -> bool:
-        """Whether something beside rows is not recorded, each time that it is recorded."""
+        """Return whether something beside rows is not recorded, each time that it is recorded."""
         same = _same_beside(one)
         is_new = self._others[same] <= 0
         self._others[same] -= not is_new
@@ -335,7 +335,7 @@ _Same: TypeAlias = tuple[object, ...]
 
 
 def _same(row: Row) -> _Same:
-    """What identifies a row of a session, whenever it was written."""
+    """Return what identifies a row of a session, whenever it was written."""
     place = (row.node_type, row.phase, row.turn, row.attempt, row.sounding_index)
     if row.message is not None:
         return *place, row.message.key
@@ -345,7 +345,7 @@ def _same(row: Row) -> _Same:
 
 
 def _same_beside(one: _Beside) -> _Same:
-    """What identifies something that a batch holds besides its rows, likewise."""
+    """Return what identifies something that a batch holds besides its rows, likewise."""
     match one:
         case EditRecord(message_id, kind, because, reason, replacement):
             key = None if replacement is None else replacement.key
@@ -357,7 +357,7 @@ def _same_beside(one: _Beside) -> _Same:
 
 
 def _as_read_back(value: Any) -> str:
-    """A JSON value as text that is equal for equal ones, whether it was stored or not."""
+    """Return a JSON value as text that is equal for equal ones, whether it was stored or not."""
     return canonical_json(json.loads(json.dumps(value, default=list), parse_int=float))
 
 
@@ -366,7 +366,7 @@ def _item(id_: str, row: Row, message: Message) -> Item:
 
 
 def with_usage(row: Row, model: str, usage: Usage, cost: float | None) -> Row:
-    """The row with what a call of a model took; `cost` in US dollars."""
+    """Return the row with what a call of a model took; `cost` in US dollars."""
     return replace(
         row,
         model=model,
@@ -378,7 +378,7 @@ def with_usage(row: Row, model: str, usage: Usage, cost: float | None) -> Row:
 
 
 def without_bytes(message: Message) -> Message:
-    """The message with its pictures' bytes let go; they are in the store."""
+    """Return the message with its pictures' bytes let go; they are in the store."""
     if not any(picture.data for picture in message.pictures):
         return message
     return message.with_parts(

@@ -25,7 +25,7 @@ async def send(
     on_text: Callable[[str], None] = lambda _: None,
     asks: str = "",
 ) -> TakenStep:
-    """The reply of the phase's model. Raises ProviderError, also for what nobody foresaw.
+    """Return the reply of the phase's model. Raises ProviderError, also for what nobody foresaw.
 
     Nothing is sent a second time: whether to try again is the user's decision. `asks` tells apart
     what a turn asks beside its call; such a reply has no row of its own.
@@ -48,7 +48,7 @@ async def take_step(  # noqa: PLR0917
     *,
     has_row: bool = False,
 ) -> TakenStep:
-    """The reply of any model at a place in the program: from the record, or sent for.
+    """Return the reply of any model at a place in the program: from the record, or sent for.
 
     A row says that it is sent before it is, and one that it failed. `has_row`: the caller records
     the reply with its step; else a row of its own does.
@@ -79,7 +79,7 @@ async def take_step(  # noqa: PLR0917
 async def send_to(
     provider: Provider, name: str, request: Request, on_text: Callable[[str], None]
 ) -> Reply:
-    """The reply of a model; `name` is `provider/model`, for messages to the user."""
+    """Return the reply of a model; `name` is `provider/model`, for messages to the user."""
     try:
         reply = await provider.send(with_sent_names(request), on_text)
     except WindlassError:
@@ -93,7 +93,7 @@ async def send_to(
 
 
 def with_sent_names(request: Request) -> Request:
-    """The request under names that every provider takes; itself where all are so."""
+    """Return the request under names that every provider takes; itself where all are so."""
     names = _names(request)
     if all(sent_name(name) == name for name in names):
         return request
@@ -107,7 +107,7 @@ def with_sent_names(request: Request) -> Request:
 
 
 def with_own_names(reply: Reply, request: Request) -> Reply:
-    """The reply to `request` under the names that the cascade and the record use."""
+    """Return the reply to `request` under the names that the cascade and the record use."""
     own = {sent_name(name): name for name in _names(request)}
     return replace(reply, message=_renamed(reply.message, lambda name: own.get(name, name)))
 

@@ -84,7 +84,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 
 
 def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan | None:
-    """The call that asks for the rest of a reply; None where it has no room."""
+    """Return the call that asks for the rest of a reply; None where it has no room."""
     name, now, most = phase_run.phase.name, phase_run.now, phase_run.generation
     question = user(CONTINUE_TEXT)
     added = sum(map(phase_run.info.counter.message, (cut.message, question)))

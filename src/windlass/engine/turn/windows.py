@@ -23,7 +23,7 @@ from windlass.wire.thinking import without_thinking
 
 
 def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
-    """The tokens that a request's limit leaves for messages once its tools are defined."""
+    """Return the tokens that a request's limit leaves for messages once its tools are defined."""
     first = [entry.message for entry in assemble(phase_run.messages.blocks, ())]
     tools: Sequence[ToolSpec] = run.definitions(phase_run.allowed, first)
     added = phase_run.injection.reserve if phase_run.injection else 0
@@ -43,7 +43,7 @@ def take_new_edits(phase_run: PhaseRun) -> list[Edit]:
 
 
 def lasting_edits(phase_run: PhaseRun) -> Mapping[str, Edit]:
-    """The edits of a phase that hold in later phases, too, by occurrence.
+    """Return the edits of a phase that hold in later phases, too, by occurrence.
 
     Thinking that had no use in a part of what was said may have one where all of it is shown.
     """

@@ -65,7 +65,7 @@ def check(prepared: Prepared) -> None:
 
 
 def body_rows(prepared: Prepared) -> Iterator[list[Any]]:
-    """The rows of `bodies`, but for those whose text is lost."""
+    """Yield the rows of `bodies`, but for those whose text is lost."""
     pictures: dict[str, list[str]] = {}
     for key, sha in prepared.body_pictures:
         pictures.setdefault(key, []).append(sha)
@@ -74,7 +74,7 @@ def body_rows(prepared: Prepared) -> Iterator[list[Any]]:
 
 
 def body_columns(message: Message) -> dict[str, Any]:
-    """What `unified_logs` and the views for people show of a message."""
+    """Return what `unified_logs` and the views for people show of a message."""
     stored = json.loads(message.canonical)
     return {
         "role": message.role,
@@ -91,7 +91,7 @@ def _shown_json(value: Any) -> str | None:
 
 
 def batch_rows(numbered: Numbered, write: str) -> list[list[list[Any]]]:
-    """The rows of a batch in inserts; the last row of the last one makes the batch count."""
+    """Return the rows of a batch in inserts; the last row of the last one makes the batch count."""
     *early, last = portions(_rows(numbered, write))
     for portion in early:
         for row in portion:
@@ -103,7 +103,7 @@ def batch_rows(numbered: Numbered, write: str) -> list[list[list[Any]]]:
 
 
 def _rows(numbered: Numbered, write: str) -> Iterator[list[Any]]:
-    """The rows of a batch but for its commit."""
+    """Yield the rows of a batch but for its commit."""
     batch, start = numbered.prepared.batch, numbered.prepared.batch.start
     session, of = numbered.head.session, {"write": write, "batch": numbered.head.batch}
     if start is not None:
@@ -125,19 +125,19 @@ def _rows(numbered: Numbered, write: str) -> Iterator[list[Any]]:
 
 
 def result_row(session: ClickHouseSession, ref: str, key: str, name: str) -> list[Any]:
-    """The row of a shortened result's visible name; it needs no commit."""
+    """Return the row of a shortened result's visible name; it needs no commit."""
     told = {"trace_id": name, "kind": "result", "key": key, "json": _json((ref, key, name))}
     return _row(session, told)
 
 
 def holder_row(session: ClickHouseSession, number: int, key: str, told: Sequence[str]) -> list[Any]:
-    """A row that says who holds a session. No commit names what it is written by."""
+    """Return a row that says who holds a session. No commit names what it is written by."""
     columns = {"write": HOLDER, "early": 1, "kind": HOLDER, "number": number}
     return _row(session, {**columns, "key": key, "json": _json(told)})
 
 
 def _row(session: Any, told: Mapping[str, object]) -> list[Any]:
-    """A row of `record` with these columns, and nothing in the others."""
+    """Return a row of `record` with these columns, and nothing in the others."""
     columns = {
         "session_id": session.name,
         "session_no": session.number,
@@ -154,7 +154,7 @@ def _json(values: Sequence[Any]) -> str:
 
 
 def portions(rows: Iterator[list[Any]]) -> list[list[list[Any]]]:
-    """The rows in inserts, in order; at least one, which may be empty."""
+    """Return the rows in inserts, in order; at least one, which may be empty."""
     inserts: list[list[list[Any]]] = [[]]
     chars = 0
     for row in rows:

@@ -57,7 +57,7 @@ def _newest(
     offset: int = 0,
     **values: Any,
 ) -> list[tuple[Any, ...]]:
-    """These sums over each of the newest sessions, newest first."""
+    """Return these sums over each of the newest sessions, newest first."""
     last = "" if limit is None else f"LIMIT {limit:d}"
     last += f" OFFSET {offset:d}" if offset else ""
     return client.select(
@@ -71,7 +71,7 @@ def _newest(
 
 
 def newest_endings(client: ClickHouseClient, sessions: int) -> Sequence[Outcome | None]:
-    """How the last so many sessions ended, newest first; None: it has not."""
+    """Return how the last so many sessions ended, newest first; None: it has not."""
     return [
         read_outcome(OutcomeRow(*json.loads(values))) if values else None
         for (values,) in _newest(client, _OUTCOME, sessions, f"AND {_NO_BANK}")
@@ -81,7 +81,7 @@ def newest_endings(client: ClickHouseClient, sessions: int) -> Sequence[Outcome 
 def listed_sessions(
     client: ClickHouseClient, which: SessionFilter, held: Held, limit: int | None, offset: int
 ) -> list[SessionInfo]:
-    """The sessions that fit, as `BaseStore` asks for them."""
+    """Return the sessions that fit, as `BaseStore` asks for them."""
     values = {
         name: value
         for name, value in asdict(which).items()

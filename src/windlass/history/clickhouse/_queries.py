@@ -31,7 +31,7 @@ _SETTINGS: Final = {
 
 
 def select(client: ClickHouseClient, sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
-    """The rows of one SELECT.
+    """Return the rows of one SELECT.
 
     Times come as ISO-8601 text in UTC with microseconds, as from SQLite. Raises UsageError
     for anything but one SELECT and for what ClickHouse refuses.

@@ -60,7 +60,7 @@ class ClickHouseSession:
         self.cascade_id = cascade_id
 
     def select(self, what: str, kind: str, more: str = "", **values: Any) -> list[tuple[Any, ...]]:
-        """These columns of its rows of a kind."""
+        """Return these columns of its rows of a kind."""
         return self.client.select(
             f"SELECT {what} FROM record WHERE session_id = {{name:String}} "
             f"AND session_no = {{no:UInt64}} AND kind = {{kind:String}} AND {VISIBLE} {more}",
@@ -71,12 +71,12 @@ class ClickHouseSession:
         )
 
     def start(self) -> SessionRow:
-        """How it began."""
+        """Return how it began."""
         ((values,),) = self.select("json", "start", "ORDER BY written LIMIT 1")
         return SessionRow(self.name, *json.loads(values))
 
     def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
-        """The first rows behind number `after`."""
+        """Return the first rows behind number `after`."""
         more = "" if phase is None else "AND phase_name = {phase:String} "
         return self._log(more, after, PORTION, phase=packing.text(phase or ""))
 
@@ -89,7 +89,7 @@ class ClickHouseSession:
         ]
 
     def table(self, kind: type[TableRow]) -> list[TableRow]:
-        """Its rows of another table."""
+        """Return its rows of another table."""
         columns = self.select("json", KINDS[kind], "ORDER BY number")
         rows = [kind(*json.loads(values)) for (values,) in columns]
         return sorted(rows, key=attrgetter("seq", "number")) if kind is ImageRow else rows
@@ -100,11 +100,11 @@ class ClickHouseSession:
         return sorted((ref, key) for ref, key, _ in stored)
 
     def extra_bodies(self) -> set[str]:
-        """The bodies that calls and edits brought."""
+        """Return the bodies that calls and edits brought."""
         return {key for (key,) in self.select("key", "made")}
 
     def tool_lists(self) -> dict[str, str]:
-        """The tools that its calls sent."""
+        """Return the tools that its calls sent."""
         return dict(self.select("key, json", "tools"))
 
     def commits(self) -> list[tuple[Any, ...]]:
@@ -112,7 +112,7 @@ class ClickHouseSession:
         return self.select("batch, key", "commit", "ORDER BY number, written")
 
     def digests(self) -> dict[int, str]:
-        """The digest of each batch."""
+        """Return the digest of each batch."""
         return dict(self.commits())
 
     def last_batch(self) -> tuple[int, str] | None:
@@ -121,19 +121,19 @@ class ClickHouseSession:
         return (int(last[0][0]), str(last[0][1])) if last else None
 
     def has_body(self, key: str) -> bool:
-        """Whether the store has a body of that key."""
+        """Return whether the store has a body of that key."""
         sql = "SELECT 1 FROM bodies WHERE key = {key:String} LIMIT 1"
         return bool(self.client.select(sql, key=key))
 
     def traces_among(self, traces: list[str]) -> list[str]:
-        """Those of these traces that the session has rows of."""
+        """Return those of these traces that the session has rows of."""
         more = "AND trace_id IN {traces:Array(String)}"
         return [trace for (trace,) in self.select("trace_id", "row", more, traces=traces)]
 
     # ---- cards ----------------------------------------------------------------------
 
     def cards(self) -> list[Card]:
-        """The cards of its messages, in their order."""
+        """Return the cards of its messages, in their order."""
         stored = self.client.select(
             "SELECT message_id, content_hash, summary, keywords, estimated_tokens, role, "
             "nullIf(phase_name, ''), turn_number, is_anchor, if(is_callout, callout_name, NULL), "
@@ -146,7 +146,7 @@ class ClickHouseSession:
         return [by_id[message_id] for (message_id,) in ids if message_id in by_id]
 
     def without_cards(self, after: int, limit: int) -> list[LogRow]:
-        """The first rows behind `after` whose messages may have a card and have none."""
+        """Return the first rows behind `after` whose messages may have a card and have none."""
         nodes = ", ".join(repr(str(node)) for node in NODES)
         more = (
             f"AND key != '' AND node_type IN ({nodes}) AND {MESSAGE_ID} NOT IN "

@@ -121,7 +121,7 @@ def reaching_database(first: str, second: str) -> bool:
 
 
 def harmless_tables() -> list[str]:
-    """The table functions that reach nothing outside the database."""
+    """Return the table functions that reach nothing outside the database."""
     return sorted(_TABLES)
 
 
@@ -149,14 +149,14 @@ def _tokens(sql: str) -> Iterator[Token]:
 
 
 def _sent(token: Token) -> str:
-    """What the server is sent of a token."""
+    """Return what the server is sent of a token."""
     if token.kind == "space":
         return " "
     return "" if token.written == ";" else token.written
 
 
 def _name(token: Token) -> str:
-    """A name as it is written, without its quotes."""
+    """Return a name as it is written, without its quotes."""
     return token.value if token.kind == "name" else token.written
 
 
@@ -235,12 +235,12 @@ def _check_tables(said: list[Token]) -> None:
 
 
 def _begins_rows(word: str, after: Token) -> bool:
-    """Whether a bracket that begins with a word holds rows of its own."""
+    """Return whether a bracket that begins with a word holds rows of its own."""
     return word in ("select", "with", "explain") or (word == "values" and after.written == "(")
 
 
 def _begins_tables(level: _Level, before: Token) -> bool:
-    """Whether tables follow a FROM, and not what a function is given."""
+    """Return whether tables follow a FROM, and not what a function is given."""
     return before.written == "(" or not level.is_call
 
 

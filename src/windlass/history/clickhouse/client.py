@@ -162,7 +162,7 @@ class ClickHouseClient:
     # ---- what is asked --------------------------------------------------------------
 
     def select(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows of a SELECT; values are bound by the server as `{name:Type}`."""
+        """Return the rows of a SELECT; values are bound by the server as `{name:Type}`."""
         done = self._again(
             lambda client: client.query(sql, parameters=parameters or None), harmless=True
         )
@@ -247,7 +247,7 @@ class ClickHouseClient:
                 return _in_process(error, text, place) or EngineError(code, text, place)
 
     def _databases(self) -> str:
-        """The databases there are, for the message about one that is not."""
+        """Return the databases there are, for the message about one that is not."""
         connect = _library(in_process=False)
         try:
             client = connect.get_client(
@@ -282,7 +282,7 @@ class EngineError(StoreError):
 
 
 def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever it is made of."""
+    """Return a name as SQL takes it, whatever it is made of."""
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
@@ -304,7 +304,7 @@ def _library(*, in_process: bool) -> Any:
 
 
 def _first_line(text: str) -> str:
-    """The engine's own words: without the client's frame, stack and version."""
+    """Return the engine's own words: without the client's frame, stack and version."""
     _, frame, rest = text.partition("DB::Exception: ")
     line = (rest if frame else text).strip().splitlines()[0] if text.strip() else "no reason given"
     return line.split(" (version ")[0].removeprefix("DB::Exception: ").strip()[:400]
@@ -320,7 +320,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _is_lost(error: BaseException) -> bool:
-    """Whether the connection broke, rather than the server having said something."""
+    """Return whether the connection broke, rather than the server having said something."""
     names = {
         "OperationalError", "ProtocolError", "NewConnectionError", "MaxRetryError",
         "ReadTimeoutError", "ConnectTimeoutError", "IncompleteRead", "StreamFailureError",
@@ -341,7 +341,7 @@ def _never_there(error: BaseException) -> bool:
 
 
 def _in_process(error: BaseException, text: str, place: str) -> Exception | None:
-    """What chdb means when it cannot open its folder."""
+    """Return what chdb means when it cannot open its folder."""
     words = " ".join(str(each) for each in _chain(error))
     # The lock's own words go to standard error; the exception only says that it did not begin.
     if "initializing EmbeddedServer" in words:

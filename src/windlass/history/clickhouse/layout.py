@@ -139,7 +139,7 @@ class TableOptions:
 
 
 def literal(value: str) -> str:
-    """A text as SQL takes it."""
+    """Return a text as SQL takes it."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -161,7 +161,7 @@ def _table(
     expires: str = "",
     comment: str = "",
 ) -> str:
-    """The statement that makes a table."""
+    """Return the statement that makes a table."""
     window = f"non_replicated_deduplication_window = {WINDOW}"
     body = ",\n    ".join(lines)
     parts = [f"CREATE TABLE IF NOT EXISTS {name} (\n    {body}\n)", f"ENGINE = {engine}"]
@@ -178,7 +178,7 @@ def _table(
 
 
 def tables(options: TableOptions) -> list[str]:
-    """The statements that make the tables, in order."""
+    """Return the statements that make the tables, in order."""
     record = [
         *_columns(RECORD),
         f"`timestamp` DateTime64(6, 'UTC') MATERIALIZED {_MICROS}",
@@ -240,7 +240,7 @@ _PLAIN: Final = frozenset({"session_no", "number", "batch"})
 
 
 def _of_json(kind: str, row: type[Any]) -> str:
-    """A view of the rows of a kind whose values stand in `json`."""
+    """Return a view of the rows of a kind whose values stand in `json`."""
     fields = ["session_id"]
     for place, (name, of) in enumerate(packing.column_types(row).items(), 1):
         of_json = f"JSONExtract(json, {place}, '{_kind_of(*of)}') AS {name}"
@@ -330,12 +330,12 @@ VIEWS: Final = _views()
 
 
 def views() -> list[str]:
-    """The statements that make the views, in order."""
+    """Return the statements that make the views, in order."""
     return [f"CREATE OR REPLACE VIEW {name} AS {select}" for name, select in VIEWS.items()]
 
 
 def script(options: TableOptions) -> str:
-    """All statements as one text, for `windlass schema clickhouse`."""
+    """Return all statements as one text, for `windlass schema clickhouse`."""
     statements = (*tables(options), *views())
     return "\n\n".join(f"{statement};" for statement in statements) + "\n"
 

@@ -347,7 +347,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
             self.client.command(f"DELETE FROM {table} WHERE {where}", these=portion)
 
     def used_blobs(self, sessions: Sequence[int] = ()) -> set[str]:
-        """The blobs that the record names, but for those that only these sessions use."""
+        """Return the blobs that the record names, but for those that only these sessions use."""
         stored = self.client.select(
             "SELECT arrayJoin(arrayConcat(pictures, if(body IS NULL, [key], []))) AS sha "
             f"FROM bodies WHERE key IN ({_NAMED}) "
@@ -358,7 +358,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         return {str(sha) for (sha,) in stored}
 
     def visible_names(self) -> set[str]:
-        """The visible names of pictures and results, as paths under the store's folder."""
+        """Return the visible names of pictures and results, as paths under the store's folder."""
         stored = self.client.select(
             f"SELECT json FROM record WHERE kind IN ('image', 'result') AND {VISIBLE}"
         )
@@ -461,7 +461,7 @@ class ClickHouseProof(StoreProof[ClickHouseSession]):
             yield name, ClickHouseSession(self.client, name, *values)
 
     def _beginnings(self) -> Iterator[Discrepancy]:
-        """Each session begins once."""
+        """Yield each session begins once."""
         names = Counter(name for name, _ in self._sessions())
         for name in sorted(name for name, count in names.items() if count > 1):
             yield Discrepancy(f"session {name!r}", "begins more than once")
@@ -472,7 +472,7 @@ class ClickHouseProof(StoreProof[ClickHouseSession]):
             yield Discrepancy(f"session {name!r}", "has rows, and no beginning")
 
     def _shown(self, where: str, session: ClickHouseSession) -> Iterator[Discrepancy]:
-        """What SQL shows of the messages is what their bodies say."""
+        """Yield what SQL shows of the messages is what their bodies say."""
         columns = "number, key, role, content_json, content_chars, tool_calls_json, preview"
         more = "AND key != '' AND number > {after:UInt32} ORDER BY number LIMIT "
         after = 0

@@ -145,7 +145,7 @@ def _refuse_shared_logs(file: Path) -> None:
 
 
 def _writing(file: Path, *, busy_s: float, synchronous: Synchronous) -> sqlite3.Connection:
-    """A connection that appends: autocommit, write-ahead log, commits synced to the disk."""
+    """Return a connection that appends: autocommit, write-ahead log, commits synced to the disk."""
     refuse_shared(file)
     _refuse_shared_logs(file)
     # SQLite gives its other files the mode of this one.
@@ -162,7 +162,7 @@ def _writing(file: Path, *, busy_s: float, synchronous: Synchronous) -> sqlite3.
 
 
 def connect_reading(file: Path, *, busy_s: float) -> sqlite3.Connection:
-    """A connection that cannot write: it takes no write lock and sees what others commit.
+    """Return a connection that cannot write: it takes no write lock and sees what others commit.
 
     On a medium that cannot be written it sees what is there now.
     """
@@ -180,7 +180,7 @@ def connect_reading(file: Path, *, busy_s: float) -> sqlite3.Connection:
 
 
 def _copied(file: Path) -> sqlite3.Connection:
-    """A connection to a copy of the database, which is removed when it is closed."""
+    """Return a connection to a copy of the database, which is removed when it is closed."""
     folder = TemporaryDirectory(prefix="windlass-")
     try:
         for name in (file.name, f"{file.name}-wal"):
@@ -208,13 +208,13 @@ class _Copy(sqlite3.Connection):
 
 
 def is_unwritable(error: BaseException) -> bool:
-    """Whether SQLite failed because it may write neither the file nor beside it."""
+    """Return whether SQLite failed because it may write neither the file nor beside it."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 
 
 def _frozen(file: Path, busy_s: float) -> sqlite3.Connection:
-    """A connection to a file beside which SQLite can keep no log of its own."""
+    """Return a connection to a file beside which SQLite can keep no log of its own."""
     log = file.with_name(f"{file.name}-wal")
     if log.exists() and log.stat().st_size:
         # A process was killed before it moved these commits into the file.
@@ -235,7 +235,7 @@ def _read_only(file: Path, busy_s: float, how: str) -> sqlite3.Connection:
 
 
 def open_writing(file: Path, *, busy_s: float, synchronous: Synchronous) -> sqlite3.Connection:
-    """A connection that appends. Raises sqlite3.Error, StoreError."""
+    """Return a connection that appends. Raises sqlite3.Error, StoreError."""
     db = _writing(file, busy_s=busy_s, synchronous=synchronous)
     try:
         with _copy_kept(db, file):
@@ -270,7 +270,7 @@ def _copy_kept(db: sqlite3.Connection, file: Path) -> Iterator[None]:
 
 
 def open_reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connection:
-    """A connection that cannot write and has whole contents in `unified_logs`.
+    """Return a connection that cannot write and has whole contents in `unified_logs`.
 
     An older store that could not be brought up is copied.
     """

@@ -77,7 +77,7 @@ READABLE: Final = 4
 
 
 def version(db: sqlite3.Connection) -> int:
-    """How many steps this store has seen."""
+    """Return how many steps this store has seen."""
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 

@@ -41,14 +41,14 @@ def _columns(row: type[Any], names: Iterable[str], rules: Mapping[str, str]) -> 
 
 
 def _first(row: type[Any]) -> list[str]:
-    """The columns of the first version; those that came later have a default."""
+    """Return the columns of the first version; those that came later have a default."""
     return [name for name in row._fields if name not in row._field_defaults]
 
 
 def _table(
     name: str, row: type[Any], primary: str, end: str = "", *, later: bool = False, **rules: str
 ) -> str:
-    """The statement that makes a table, of the first version or with what came later."""
+    """Return the statement that makes a table, of the first version or with what came later."""
     names = row._fields if later else _first(row)
     columns = _columns(row, names, {"session_no": "REFERENCES sessions", **rules})
     return f"CREATE TABLE {name} ({columns}, PRIMARY KEY ({primary}){end or ')'}"

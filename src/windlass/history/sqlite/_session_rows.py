@@ -49,19 +49,19 @@ class SqliteSession:
         return [kind._make(row) for row in self._select(sql, **values)]
 
     def start(self) -> SessionRow:
-        """How it began."""
+        """Return how it began."""
         columns = ", ".join(SessionRow._fields)
         return SessionRow(*self._select(f"{columns} FROM sessions WHERE session_no = :session")[0])
 
     def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
-        """The first rows behind number `after`."""
+        """Return the first rows behind number `after`."""
         more = "AND l.seq > :after" + ("" if phase is None else " AND l.phase = :phase")
         return self._rows(
             LogRow, f"{more} ORDER BY l.seq LIMIT {PORTION}", after=after, phase=phase
         )
 
     def table(self, kind: type[TableRow]) -> list[TableRow]:
-        """Its rows of another table."""
+        """Return its rows of another table."""
         return self._rows(kind, "ORDER BY " + ("seq, number" if kind is ImageRow else "number"))
 
     def results(self) -> list[tuple[str, str]]:
@@ -69,18 +69,18 @@ class SqliteSession:
         return self._select("ref, key FROM tool_results WHERE session_no = :session ORDER BY ref")
 
     def extra_bodies(self) -> set[str]:
-        """The bodies that calls and edits brought."""
+        """Return the bodies that calls and edits brought."""
         return {key for (key,) in self._select("key FROM made_bodies WHERE session_no = :session")}
 
     def tool_lists(self) -> dict[str, str]:
-        """The tools that its calls sent."""
+        """Return the tools that its calls sent."""
         of_calls = "SELECT tools FROM calls WHERE session_no = :session"
         return dict(
             self._select(f"sha256, tools_json FROM tool_lists WHERE sha256 IN ({of_calls})")
         )
 
     def digests(self) -> dict[int, str]:
-        """The digest of each batch."""
+        """Return the digest of each batch."""
         return dict(self._select("number, digest FROM batches WHERE session_no = :session"))
 
     def last_batch(self) -> tuple[int, str] | None:
@@ -91,17 +91,17 @@ class SqliteSession:
         return last[0] if last else None
 
     def has_body(self, key: str) -> bool:
-        """Whether the store has a body of that key."""
+        """Return whether the store has a body of that key."""
         return bool(self._select("1 FROM bodies WHERE key = :key", key=key))
 
     def traces_among(self, traces: list[str]) -> list[str]:
-        """Those of these traces that the session has rows of."""
+        """Return those of these traces that the session has rows of."""
         sql = "trace_id FROM log WHERE session_no = :session AND trace_id IN "
         sql += "(SELECT value FROM json_each(:traces))"
         return [trace for (trace,) in self._select(sql, traces=json.dumps(traces))]
 
     def cards(self) -> list[Card]:
-        """The cards of its messages."""
+        """Return the cards of its messages."""
         stored = self._select(
             "c.message_id, substr(l.key, 1, 16), c.summary, c.keywords_json, c.estimated_tokens, "
             "b.role, l.phase, l.turn, c.is_anchor, c.callout_name, c.embedding, "
@@ -112,7 +112,7 @@ class SqliteSession:
         return [card_of(values, json.loads, _vector) for values in stored]
 
     def without_cards(self, after: int, limit: int) -> list[LogRow]:
-        """The first rows behind `after` whose messages may have a card and have none."""
+        """Return the first rows behind `after` whose messages may have a card and have none."""
         nodes = ", ".join(f"'{node}'" for node in NODES)
         more = (
             f"AND l.seq > :after AND l.node_type IN ({nodes}) "
@@ -123,6 +123,6 @@ class SqliteSession:
 
 
 def _vector(blob: bytes) -> Sequence[float]:
-    """The float32 numbers of a blob; () for an empty one, or one that cannot be read."""
+    """Return the float32 numbers of a blob; () for an empty one, or one that cannot be read."""
     count, rest = divmod(len(blob), 4)
     return () if rest else struct.unpack(f"<{count}f", blob)

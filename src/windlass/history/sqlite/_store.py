@@ -175,7 +175,7 @@ class SqliteStore(BaseStore[SqliteSession]):
         writing: bool = False,
         reading: bool = False,
     ) -> SqliteStore:
-        """The store in `folder`. Raises UsageError where there is none.
+        """Return the store in `folder`. Raises UsageError where there is none.
 
         One that cannot be written is opened for reading: to append to it raises StoreError; with
         `writing` to open it does. With `reading` any is opened so, and nothing of it is touched.
@@ -356,7 +356,7 @@ class SqliteStore(BaseStore[SqliteSession]):
         return rows, len(keys), used
 
     def used_blobs(self, sessions: Sequence[int] = (), keys: Sequence[str] = ()) -> set[str]:
-        """The blobs that the record names, but for those of these sessions and bodies."""
+        """Return the blobs that the record names, but for those of these sessions and bodies."""
         stored = self._db.execute(
             f"""
             WITH gone AS (SELECT value FROM json_each(:gone))
@@ -369,7 +369,7 @@ class SqliteStore(BaseStore[SqliteSession]):
         return {sha for (sha,) in stored}
 
     def visible_names(self) -> set[str]:
-        """The visible names of pictures and results, as paths under the store's folder."""
+        """Return the visible names of pictures and results, as paths under the store's folder."""
         sql = "SELECT name FROM images UNION SELECT name FROM tool_results"
         return {name for (name,) in self._db.execute(sql)}
 

@@ -44,7 +44,7 @@ def only_select(db: sqlite3.Connection) -> None:
 
 
 def _names(db: sqlite3.Connection, sql: str) -> tuple[list[str], list[str]]:
-    """All tables and views, and the columns of those that `sql` mentions."""
+    """Return all tables and views, and the columns of those that `sql` mentions."""
     words = {word.lower() for word in re.findall(r"\w+", sql)}
     tables = [
         name
@@ -65,7 +65,7 @@ def _names(db: sqlite3.Connection, sql: str) -> tuple[list[str], list[str]]:
 def select(
     db: sqlite3.Connection, names_from: sqlite3.Connection, sql: str, params: Sequence[Any]
 ) -> list[dict[str, Any]]:
-    """The rows of one SELECT on `db`, which `only_select` has barred.
+    """Return the rows of one SELECT on `db`, which `only_select` has barred.
 
     `names_from` is a connection that may read the schema, for messages about unknown
     names. Raises UsageError for anything but one SELECT and for what SQLite refuses;

@@ -19,7 +19,7 @@ AGENTS: Final[Mapping[str, Adapter]] = {
 
 
 def adapter_of(agent: str) -> Adapter:
-    """The adapter of an agent. Raises UsageError for a name that there is not."""
+    """Return the adapter of an agent. Raises UsageError for a name that there is not."""
     if agent not in AGENTS:
         raise UsageError(f"there is no adapter for {agent!r}; {did_you_mean(agent, AGENTS)}")
     return AGENTS[agent]

@@ -47,7 +47,7 @@ class ClaudeCode:
         return None if moment is None else SessionEvent(place, moment)
 
     def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
-        """What Claude Code reads: nothing where the result stays."""
+        """Return what Claude Code reads: nothing where the result stays."""
         result = payload.get("tool_response")
         found = None if text is None else shape_of(CLAUDE_CODE, _tool(payload), result)
         if text is None or found is None:

@@ -32,7 +32,7 @@ class Plain:
     name: str
 
     def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
-        """What a client says. Raises ValueError where the session is missing."""
+        """Return what a client says. Raises ValueError where the session is missing."""
         session = str(payload.get("session") or "")
         if not session:
             raise ValueError('no "session"')
@@ -60,13 +60,13 @@ class Plain:
         )
 
     def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
-        """What the client reads."""
+        """Return what the client reads."""
         del payload
         return json.dumps({} if text is None else {"text": text})
 
 
 def _earlier(listed: object) -> Iterator[SeenCall]:
-    """The earlier results that a client tells of; what is none is left out."""
+    """Yield the earlier results that a client tells of; what is none is left out."""
     for one in listed if isinstance(listed, list) else ():
         match one:
             case {"call_id": str(call_id), "tool": str(tool), "text": str(text)} if call_id:

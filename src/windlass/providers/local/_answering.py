@@ -78,7 +78,7 @@ class Answering:
         self._usage: Usage | None = None
 
     def answer(self) -> LocalAnswer:
-        """The answer to the request, with the usage of all that was generated for it.
+        """Return the answer to the request, with the usage of all that was generated for it.
 
         Raises ContextTooLong before anything is generated; BadRequest for a tool choice
         or a schema that makes no sense; ProviderError when no try holds.
@@ -106,7 +106,7 @@ class Answering:
     # ---- the three kinds ------------------------------------------------------------
 
     def _leans_to_call(self, ids: list[int]) -> bool:
-        """Whether the first token, with weight given to a call, begins one."""
+        """Return whether the first token, with weight given to a call, begins one."""
         if self._answers_tool:
             return False  # it has what it asked for; a pushed model would ask for ever
         opening = self._vocabulary.encode("<")[0]
@@ -181,7 +181,7 @@ class Answering:
     def _tried(
         self, ids: list[int], form: str, grammars: list[str], check: Check, *, opening: str = ""
     ) -> LocalAnswer:
-        """The first try that `check` accepts, one with each of `grammars`.
+        """Return the first try that `check` accepts, one with each of `grammars`.
 
         `opening` is what a right reply begins with: text that does not was written
         without the grammar, which the runtime could not compile, and is stopped.
@@ -219,7 +219,7 @@ class Answering:
         counted: bool = True,
         **more: Any,
     ) -> Completion:
-        """One generation; the first one's input counts as the request's.
+        """Return one generation; the first one's input counts as the request's.
 
         `counted`: whether what it writes is a part of the reply.
         """
@@ -280,7 +280,7 @@ def _validator(schema: Mapping[str, Any], what: str) -> Any:
 
 
 def _problem(text: str, schema: Mapping[str, Any], what: str) -> str:
-    """What is wrong with the JSON `text` by `schema`; empty where nothing is."""
+    """Return what is wrong with the JSON `text` by `schema`; empty where nothing is."""
     from referencing.exceptions import Unresolvable
 
     try:

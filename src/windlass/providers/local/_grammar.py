@@ -52,7 +52,7 @@ _SPACING: Final = {
 
 
 def call_grammar(tools: Sequence[ToolSpec], *, simple: bool = False) -> str:
-    """The llguidance grammar of exactly one call of one of `tools`.
+    """Return the llguidance grammar of exactly one call of one of `tools`.
 
     `simple` leaves out patterns and formats, for a schema whose patterns llguidance
     cannot compile. A call has the bytes that `_prompt` renders it as, so that
@@ -67,17 +67,17 @@ def call_grammar(tools: Sequence[ToolSpec], *, simple: bool = False) -> str:
 
 
 def json_grammar(schema: Mapping[str, Any], *, simple: bool = False) -> str:
-    """The llguidance grammar of JSON text that `schema` accepts; `simple` as for calls."""
+    """Return the llguidance grammar of JSON text that `schema` accepts; `simple` as for calls."""
     return f"%llguidance {{}}\nstart: %json {_json_rule(schema, simple=simple)}\n"
 
 
 def call_head(name: str) -> str:
-    """What stands between the opening tag and the arguments of a call of the tool `name`."""
+    """Return what stands between the opening tag and the arguments of a call of the tool `name`."""
     return f'{{"name": {json.dumps(name)}, "arguments": '
 
 
 def read_call(text: str, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, str] | None:
-    """The tool that `text` calls and its arguments' text; None where it is no whole call."""
+    """Return the tool that `text` calls and its arguments' text; None where it is no whole call."""
     for spec in tools:
         head, tail = OPEN + call_head(spec.name), "}" + CLOSE
         if text.startswith(head) and text.endswith(tail):
@@ -107,7 +107,7 @@ class _Narrower:
         self.simple = simple
 
     def schema(self, schema: Any, depth: int) -> dict[str, Any] | None:
-        """The narrowed `schema`; None where nothing (finite) can satisfy it."""
+        """Return the narrowed `schema`; None where nothing (finite) can satisfy it."""
         if schema is False or depth > _DEPTH:
             return None
         if not isinstance(schema, Mapping):
@@ -262,7 +262,7 @@ def _number(kind: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kind_of(schema: Mapping[str, Any]) -> str:
-    """The type that a schema without `type` speaks of; empty where it says nothing."""
+    """Return the type that a schema without `type` speaks of; empty where it says nothing."""
     speaks = {
         "object": ("properties", "required", "additionalProperties"),
         "array": ("items", "prefixItems", "minItems", "maxItems"),

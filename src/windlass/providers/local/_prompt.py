@@ -43,7 +43,7 @@ class Turn:
 
 
 def tools_turn(tools: Sequence[ToolSpec]) -> Turn:
-    """The definitions of `tools`, one canonical JSON object a line."""
+    """Return the definitions of `tools`, one canonical JSON object a line."""
     lines = (
         canonical_json(
             {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
@@ -54,7 +54,7 @@ def tools_turn(tools: Sequence[ToolSpec]) -> Turn:
 
 
 def message_turn(message: Message) -> Turn:
-    """One message as its turn.
+    """Return one message as its turn.
 
     A tool's result has a role of its own: the model then answers from it, where it
     only repeats what stands under the user's name.
@@ -96,15 +96,15 @@ class LocalCounter:
         """Tokens that open the answer, once a request: 3."""
 
     def text(self, text: str) -> int:
-        """Tokens of a bare text."""
+        """Return tokens of a bare text."""
         return self.vocabulary.count(text)
 
     def message(self, message: Message) -> int:
-        """Tokens a message adds to a request, its frame included."""
+        """Return tokens a message adds to a request, its frame included."""
         return len(self._ids_of(message))
 
     def tools(self, tools: Sequence[ToolSpec]) -> int:
-        """Tokens of the turn that defines `tools`; 0 without tools."""
+        """Return tokens of the turn that defines `tools`; 0 without tools."""
         return len(self._ids_of_tools(tools))
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[int]:
@@ -115,7 +115,7 @@ class LocalCounter:
         return [token for turn in (*turns_of, self._open) for token in turn]
 
     def reply(self, message: Message) -> list[int]:
-        """The tokens of an answer behind its prompt, which opens its turn."""
+        """Return the tokens of an answer behind its prompt, which opens its turn."""
         return self._ids_of(message)[self.opening :]
 
     def _ids_of(self, message: Message) -> list[int]:

@@ -76,7 +76,7 @@ class LocalProvider:
         self._issued: Counter[str] = Counter()
 
     def model(self, name: str) -> ModelInfo:
-        """What is known of `smollm2`.
+        """Return what is known of `smollm2`.
 
         Raises UsageError for another name, ProviderError where the model is not installed.
         """
@@ -127,7 +127,7 @@ class LocalProvider:
         return Reply(assistant(answer.text, calls=calls), answer.usage, answer.finish, model)
 
     def _call_id(self, request: Request) -> str:
-        """The request's hash and how many calls it has brought before.
+        """Return the request's hash and how many calls it has brought before.
 
         The same run gives the same ids; a conversation that asks the same twice still
         has two different ones.

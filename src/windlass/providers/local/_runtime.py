@@ -114,7 +114,7 @@ def _threads() -> int:
 
 
 def too_long(tokens: int) -> ContextTooLong:
-    """The error for a prompt of `tokens` tokens that leaves no room for a reply."""
+    """Return the error for a prompt of `tokens` tokens that leaves no room for a reply."""
     return ContextTooLong(
         f"the request has {tokens:,} tokens, the window of 'local/smollm2' {WINDOW:,};"
         " send less context or use a model with a larger window"

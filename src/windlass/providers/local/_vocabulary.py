@@ -53,7 +53,7 @@ def _value(file: BinaryIO, kind: int) -> Any:
 
 
 def _metadata(path: Path) -> dict[str, Any]:
-    """The tokenizer's entries of the file's header."""
+    """Return the tokenizer's entries of the file's header."""
     metadata: dict[str, Any] = {}
     with path.open("rb") as file:
         magic, _, _, entries = struct.unpack("<4sIQQ", file.read(24))
@@ -68,7 +68,7 @@ def _metadata(path: Path) -> dict[str, Any]:
 
 
 def _number_class() -> str:
-    r"""The characters of `\p{N}` that Python's `\d` lacks, as the inside of a class.
+    r"""Return the characters of `\p{N}` that Python's `\d` lacks, as the inside of a class.
 
     Planes above the first two hold letters only, so they need no look.
     """
@@ -123,15 +123,15 @@ class Vocabulary:
         return self._ids[name]
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`; special tokens spelled in it are ordinary text."""
+        """Return the ids of `text`; special tokens spelled in it are ordinary text."""
         return [token for word in self._split(text) for token in word]
 
     def count(self, text: str) -> int:
-        """How many tokens `text` is."""
+        """Return how many tokens `text` is."""
         return sum(map(len, self._split(text)))
 
     def _split(self, text: str) -> Iterator[tuple[int, ...]]:
-        """The tokens of each word of `text`, in order."""
+        """Yield the tokens of each word of `text`, in order."""
         for index, piece in enumerate(self._digits.split(clean_text(text))):
             # Every second piece is the digit that the split caught.
             for word in (piece,) if index % 2 else self._words.findall(piece):

@@ -52,7 +52,7 @@ class CallTexts:
 
 
 def read_call(step: PendingEdits, call: ToolCall, at: int | None) -> CallTexts:
-    """What a call did; `at` is the position of its result (None: it has none)."""
+    """Return what a call did; `at` is the position of its result (None: it has none)."""
     arguments = arguments_of(call)
     leaves = [*_leaves(arguments)] or [call.arguments]
     if steps_of(arguments) or _task_of(call, arguments) is not None:
@@ -98,7 +98,7 @@ def _deed(step: PendingEdits, call: ToolCall, at: int | None) -> Deed:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """The texts in the arguments of a call, in order."""
+    """Yield the texts in the arguments of a call, in order."""
     match value:
         case str():
             yield value
@@ -113,7 +113,7 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _named(value: Any, name: str) -> Iterator[str]:
-    """The texts of this name in the arguments of a call, also in its lists of edits."""
+    """Yield the texts of this name in the arguments of a call, also in its lists of edits."""
     match value:
         case Mapping():
             if isinstance(value.get(name), str):

@@ -108,7 +108,7 @@ class _Source:
 
 
 def chunks_of(step: PendingEdits, places: Sequence[int], upto: int) -> list[Chunk]:
-    """The pieces of what the messages at `places` said, with their points, in order.
+    """Return the pieces of what the messages at `places` said, with their points, in order.
 
     What stands up to `upto` tells which of it is repeated, edited or removed later.
     """
@@ -199,7 +199,7 @@ class _History:
                 self._last[line.strip()] = at
 
     def pieces(self, source: _Source) -> Iterator[Chunk]:
-        """The pieces of a text with their points, but for words of the user."""
+        """Yield the pieces of a text with their points, but for words of the user."""
         base = source.base + next((p for age, p in _AGES if source.age < age), _OLDEST)
         base += self._of_file(source)
         if self._step.pinned(source.at):
@@ -244,7 +244,7 @@ class _History:
         return points
 
     def _is_failing(self, source: _Source) -> bool:
-        """Whether it is the result of the last run of a command, which failed lately."""
+        """Return whether it is the result of the last run of a command, which failed lately."""
         if not (source.is_result and source.failing and source.call is not None):
             return False
         called = self._step.call(source.at)
@@ -256,14 +256,14 @@ class _History:
 
 
 def _says_only_ok(result: Message, call: CallTexts) -> bool:
-    """Whether a result says no more than that the plan or the file is written."""
+    """Return whether a result says no more than that the plan or the file is written."""
     if call.deed == "todo":
         return True
     return call.writes and not has_failed(result) and "\n" not in result.text.strip()
 
 
 def _key(name: str, call: CallTexts) -> str:
-    """What runs of one command have in common."""
+    """Return what runs of one command have in common."""
     return f"{name}:{' '.join(call.texts)[:_KEY_CHARS]}"
 
 

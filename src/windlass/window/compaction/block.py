@@ -61,7 +61,7 @@ class Compaction:
 def write_compaction(
     step: PendingEdits, places: Sequence[int], upto: int, chars: int
 ) -> Compaction:
-    """What stands in the place of the messages at `places`, in about `chars` characters.
+    """Return what stands in the place of the messages at `places`, in about `chars` characters.
 
     The user's words stay whatever room they take. `upto` is the position behind all that was said;
     what stands between `places` and it is shown as it is.
@@ -87,7 +87,7 @@ def _section(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _user_words(step: PendingEdits, places: Sequence[int]) -> list[str]:
-    """What users said, each text once, with a line for each picture."""
+    """Return what users said, each text once, with a line for each picture."""
     said: dict[str, None] = {}
     for at in places:
         message = step.original(at)
@@ -102,7 +102,7 @@ def _user_words(step: PendingEdits, places: Sequence[int]) -> list[str]:
 
 
 def _conclusions(step: PendingEdits, places: Sequence[int], room: int) -> list[str]:
-    """What the model said right before a user spoke, and what subagents reported.
+    """Return what the model said right before a user spoke, and what subagents reported.
 
     The newest are chosen first, and stand in order.
     """
@@ -132,7 +132,7 @@ def _conclusions(step: PendingEdits, places: Sequence[int], room: int) -> list[s
 
 
 def _reports(step: PendingEdits, places: Sequence[int]) -> set[int]:
-    """The results of subagents that report something.
+    """Return the results of subagents that report something.
 
     What says mostly the same of several of them is a form, such as that each was begun.
     """
@@ -151,7 +151,7 @@ def _reports(step: PendingEdits, places: Sequence[int]) -> set[int]:
 
 
 def _log(step: PendingEdits, replies: Sequence[int], room: int) -> list[str]:
-    """The calls with what came of them, a line each, the newest first chosen, in order.
+    """Return the calls with what came of them, a line each, the newest first chosen, in order.
 
     But for those that only wrote the plan.
     """
@@ -181,7 +181,7 @@ def _path(paths: Sequence[str], chars: int) -> str:
 
 
 def _outcome(step: PendingEdits, done: CallTexts, place: int | None) -> str:
-    """What came of a call, in a few words."""
+    """Return what came of a call, in a few words."""
     if place is None:
         return "no result"
     result = step.original(place)
@@ -196,7 +196,7 @@ def _outcome(step: PendingEdits, done: CallTexts, place: int | None) -> str:
 
 
 def _choose(chunks: Sequence[Chunk], room: int) -> list[Chunk]:
-    """The pieces with the most points that fit, of equal ones the newest, in order."""
+    """Return the pieces with the most points that fit, of equal ones the newest, in order."""
     ranked = sorted(range(len(chunks)), key=lambda at: (-chunks[at].points, -at))
     heads: set[tuple[int, int]] = set()
     kept: list[int] = []

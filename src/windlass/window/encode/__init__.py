@@ -15,6 +15,6 @@ def in_rows(text: str) -> str:
 
 
 def is_encoded(text: str) -> bool:
-    """Whether a text begins as `encode` and `encode_rows` begin theirs."""
+    """Return whether a text begins as `encode` and `encode_rows` begin theirs."""
     head = text.partition("\n")[0]
     return head == ROWS_HEAD or is_head(head)

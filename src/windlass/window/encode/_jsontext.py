@@ -28,7 +28,7 @@ class NotPlain(ValueError):
 
 
 def parse(text: str) -> Value:
-    """The value. Raises NotPlain: no JSON, doubled keys, NaN, too deep."""
+    """Return the value. Raises NotPlain: no JSON, doubled keys, NaN, too deep."""
     try:
         return _DECODER.decode(text)  # type: ignore[no-any-return]
     except (ValueError, RecursionError) as problem:
@@ -36,7 +36,7 @@ def parse(text: str) -> Value:
 
 
 def dumps(text: str) -> str:
-    """A string in quotes."""
+    """Return a string in quotes."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -24,7 +24,7 @@ _RAW: Final = re.compile(r"[-+]?[\d.][\w.+-]*|None|True|False|nan|inf|-inf")
 
 
 def encode_rows(text: str) -> str | None:
-    """The list with a line for each tuple; None: it is no such list, or no shorter so."""
+    """Return the list with a line for each tuple; None: it is no such list, or no shorter so."""
     if not text.startswith("[(") or not text.endswith(")]"):
         return None
     try:
@@ -38,7 +38,7 @@ def encode_rows(text: str) -> str | None:
 
 
 def decode_rows(text: str) -> str:
-    """The text that `encode_rows` was given. Raises NotPlain for any other."""
+    """Return the text that `encode_rows` was given. Raises NotPlain for any other."""
     head, *lines = text.split("\n")
     if head != ROWS_HEAD:
         raise NotPlain("it does not begin with the line that says how to read it")

@@ -41,7 +41,7 @@ _MAX_SPARSE: Final = 2
 
 
 def encode(text: str) -> str | None:
-    """The JSON text in fewer characters; None: it is no JSON, or there is no shorter way."""
+    """Return the JSON text in fewer characters; None: it is no JSON, or there is no shorter way."""
     try:
         writer = _Writer()
         body = writer.value(parse(text), 0)
@@ -93,7 +93,7 @@ class _Writer:
         return self._list(value, depth)
 
     def _text(self, text: str, depth: int) -> str:
-        """A text, or the value of one that is JSON with something in it."""
+        """Return a text, or the value of one that is JSON with something in it."""
         if len(text) >= _LEAST_TEXT and text[0] in "{[":
             try:
                 value = parse(text)
@@ -131,7 +131,7 @@ class _Writer:
         return f"[{','.join(self.value(one, depth + 1) for one in value)}]"
 
     def _keyed(self, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], depth: int) -> str:
-        """An object of like objects: its keys are the first column."""
+        """Return an object of like objects: its keys are the first column."""
         same = next(
             (
                 name
@@ -211,7 +211,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], depth: int) -> list[_Column]:
 
 
 def _are_alike(cells: Sequence[Any]) -> TypeGuard[Sequence[dict[str, Any]]]:
-    """Whether all are objects with the same keys, and have some."""
+    """Return whether all are objects with the same keys, and have some."""
     first = cells[0]
     if not isinstance(first, dict) or not first:
         return False

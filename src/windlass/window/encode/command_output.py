@@ -20,7 +20,7 @@ _MAX_BACKSPACES: Final = 20
 
 
 def clean(text: str) -> str:
-    """The text as a terminal would leave it, line for line."""
+    """Return the text as a terminal would leave it, line for line."""
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
     if "\x08" in text:

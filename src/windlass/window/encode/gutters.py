@@ -41,7 +41,7 @@ def narrowed(text: str) -> str:
 
 @lru_cache(maxsize=32)
 def widened(text: str) -> str:
-    """The text that `narrowed` was given."""
+    """Return the text that `narrowed` was given."""
     first = _PADDED.search(text)
     if first is None or not first[1]:
         return text
@@ -57,13 +57,13 @@ def bare_lines(text: str) -> list[str]:
 
 
 def number_of(line: str) -> int | None:
-    """The number before a line; None: there is none."""
+    """Return the number before a line; None: there is none."""
     match = NUMBER.match(line)
     return int(match[2]) if match else None
 
 
 def moved(line: str, by: int) -> str:
-    """The line with the number before it raised; the line itself where there is none.
+    """Return the line with the number before it raised; the line itself where there is none.
 
     A number that is padded to a width keeps it.
     """
@@ -75,7 +75,7 @@ def moved(line: str, by: int) -> str:
 
 
 def counted(line: str, number: int, like: str) -> str:
-    """The line with a number before it, written as before the line `like`."""
+    """Return the line with a number before it, written as before the line `like`."""
     match = NUMBER.match(like)
     assert match is not None  # it has a number
     written = str(number).rjust(match.end()) if match[1] else str(number)

@@ -26,7 +26,7 @@ _MOST: Final = 999
 
 
 def legend(*, tables: bool, common: bool, groups: bool, texts: bool = False) -> str:
-    """The first line of a text that takes these liberties."""
+    """Return the first line of a text that takes these liberties."""
     liberties = ((tables, _TABLES), (common, _COMMON), (groups, _GROUPS), (texts, _TEXTS))
     return f"[{'; '.join([_JSON, *(text for taken, text in liberties if taken)])}]"
 
@@ -39,22 +39,22 @@ def legend_of(text: str) -> str | None:
 
 
 def is_head(line: str) -> bool:
-    """Whether an encoded text may begin with this line."""
+    """Return whether an encoded text may begin with this line."""
     return line.startswith(f"[{_JSON}")
 
 
 def explains(full: str, line: str) -> bool:
-    """Whether one legend tells all that another one does."""
+    """Return whether one legend tells all that another one does."""
     return set(line[1:-1].split("; ")) <= set(full[1:-1].split("; "))
 
 
 def briefly(text: str) -> str:
-    """An encoded text with a brief legend in the place of its own."""
+    """Return an encoded text with a brief legend in the place of its own."""
     return f"{BRIEF}\n{text.partition(chr(10))[2]}"
 
 
 def counted_from(cells: Sequence[str]) -> int | None:
-    """What the cells count from, 0 or 1; None: they do not count, or there are too few.
+    """Return what the cells count from, 0 or 1; None: they do not count, or there are too few.
 
     >>> counted_from([str(number) for number in range(1, 21)])
     1
@@ -66,5 +66,5 @@ def counted_from(cells: Sequence[str]) -> int | None:
 
 
 def is_count(word: str) -> bool:
-    """Whether a word is how such a column is told: `1..20`."""
+    """Return whether a word is how such a column is told: `1..20`."""
     return word[:3] in ("0..", "1..") and word[3:].isdecimal()

@@ -40,7 +40,7 @@ _INSIDE: Final = re.compile(r"[\w/@#.:+\-]")
 
 
 def search_form(text: str, most: int, hits: int) -> str | None:
-    """How many were found, and the first `hits` of them with title, place and snippet."""
+    """Return how many were found, and the first `hits` of them with title, place and snippet."""
     results = _hits(text)
     if not results:
         return None
@@ -52,7 +52,7 @@ def search_form(text: str, most: int, hits: int) -> str | None:
 
 
 def _hits(text: str) -> list[str]:
-    """The results of a search, each as a line: title, place, snippet."""
+    """Return the results of a search, each as a line: title, place, snippet."""
     if text.lstrip()[:1] in ("{", "[") and len(text) <= _MAX_PARSED:
         try:
             return [_hit(one) for one in _first_list(parse(text))]
@@ -98,7 +98,7 @@ def _hit(value: Any) -> str:
 
 
 def file_form(text: str, most: int, lines: int, path: str) -> str:
-    """What file it is, how long, and its first lines."""
+    """Return what file it is, how long, and its first lines."""
     count = text.count("\n") + (not text.endswith("\n"))
     name = f"File {path}: " if path else ""
     title = f"[{name}{count} lines, {len(text)} characters; the first {min(lines, count)}:]"
@@ -110,7 +110,7 @@ def file_form(text: str, most: int, lines: int, path: str) -> str:
 
 
 def command_form(text: str, most: int, head: int, tail: int) -> str:
-    """The exit code, the first and last lines, and the error lines between them."""
+    """Return the exit code, the first and last lines, and the error lines between them."""
     lines = text.split("\n")
     match = _EXIT.search(text[:500]) or _EXIT.search(text[-500:])
     title = f"[{len(lines)} lines, {len(text)} characters"
@@ -144,7 +144,7 @@ def _fitting(lines: Sequence[str], room: int) -> list[str]:
 
 
 def json_form(text: str, most: int, *, key_fields: bool = False) -> str | None:
-    """The shape of a JSON value with its first items and the beginnings of its texts.
+    """Return the shape of a JSON value with its first items and the beginnings of its texts.
 
     `key_fields`: of objects only the telling members (ids, names, states, errors), where
     there are any.
@@ -219,7 +219,7 @@ def diff_form(text: str, most: int) -> str:
 
 
 def rows_form(text: str, most: int, what: str) -> str:
-    """How many lines there are, the first and the last of them: listings and tables."""
+    """Return how many lines there are, the first and the last of them: listings and tables."""
     lines = [line for line in text.split("\n") if line.strip()]
     title = f"[{len(lines)} {what}]"
     room = most - len(title) - 40
@@ -230,7 +230,7 @@ def rows_form(text: str, most: int, what: str) -> str:
 
 
 def truncated(chars: int) -> str:
-    """What is told of a cut."""
+    """Return what is told of a cut."""
     return f"[Truncated {chars} chars]"
 
 
@@ -264,7 +264,7 @@ def cut(
     recall_hint: str,
     longer: int = 0,
 ) -> str:
-    """The text in `most` characters: head, error lines of what is left out, tail, way back.
+    """Return the text in `most` characters: head, error lines of what is left out, tail, way back.
 
     Args:
         text: The text.
@@ -288,14 +288,14 @@ def cut(
 
 
 def line_cut(line: str, most: int) -> str:
-    """One line in at most `most` characters."""
+    """Return one line in at most `most` characters."""
     if len(line) <= most:
         return line
     return line[: _between(line, max(0, most - 1), -1)].rstrip() + "…"
 
 
 def _between(text: str, at: int, step: int) -> int:
-    """The place nearest to `at`, in the direction of `step`, that splits nothing."""
+    """Return the place nearest to `at`, in the direction of `step`, that splits nothing."""
     place = at
     for _ in range(_BACK):
         if not 0 < place < len(text):
@@ -310,7 +310,7 @@ def _between(text: str, at: int, step: int) -> int:
 
 
 def _joined(text: str, at: int) -> bool:
-    """Whether the characters around a place make one that people see."""
+    """Return whether the characters around a place make one that people see."""
     return (
         unicodedata.category(text[at])[0] == "M"
         or text[at] == _JOINER

@@ -53,7 +53,7 @@ class TokenBudget:
     name: str = "budget"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """What to leave out at this call, while the window is above the target."""
+        """Yield what to leave out at this call, while the window is above the target."""
         if self.on_exceed not in ("prune", "summarise") or pending.tokens <= self.limit:
             return
         goal = int(self.target * self.limit)
@@ -89,7 +89,7 @@ class TokenBudget:
             yield Proposal(span, "prune", reason, None, must=True)
 
     def _spans(self, pending: PendingEdits) -> Iterator[tuple[int, ...]]:
-        """What may go, oldest first: exchanges, replies, and what users said between them."""
+        """Yield what may go, oldest first: exchanges, replies, and what users said between them."""
         for at in range(pending.fresh.start):
             entry = pending.entry(at)
             if entry is None or entry.message.is_system or entry.message.role == "tool":
@@ -103,7 +103,7 @@ class TokenBudget:
                 yield span
 
     def _summary(self, pending: PendingEdits, goal: int) -> Iterator[Proposal]:
-        """One summary for the oldest turns: as many as must go, and room for it."""
+        """Yield one summary for the oldest turns: as many as must go, and room for it."""
         over = pending.tokens - goal + self.summary_tokens
         span: list[int] = []
         shown: list[Entry] = []

@@ -105,7 +105,7 @@ class Compress:
     name: str = "compress"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The new results that are too large, each as it would be sent."""
+        """Yield the new results that are too large, each as it would be sent."""
         for at, entry in new_results(pending):
             scale = self._scale(pending)
             counted = [self._counted(pending, at, part, scale) for part in entry.message.parts]
@@ -118,7 +118,7 @@ class Compress:
                 yield Proposal((at,), "compress", reason, entry.message.with_parts(*parts))
 
     def _with_failure(self, original: Message, parts: Sequence[Part]) -> list[Part]:
-        """The parts, with failure lines that none of them has added to the last text."""
+        """Return the parts, with failure lines that none of them has added to the last text."""
         shown = {line.strip() for line in original.with_parts(*parts).text.split("\n")}
         lines = lines_of_failure(original, self.error_chars, shown)
         if not lines:
@@ -137,7 +137,7 @@ class Compress:
         return _LEAST_SHARE + left
 
     def _counted(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
-        """The part with tests that passed and are alike as a count, if it tells of many."""
+        """Return the part with tests that passed and are alike as a count, if it tells of many."""
         least = round(self.options.passed_lines * scale)
         entry = pending.entry(at)
         if not least or entry is None or entry.because == "compress" or not isinstance(part, Text):
@@ -171,7 +171,7 @@ class Compress:
         return Text(self._cut(pending, at, part.text, most))
 
     def _cut(self, pending: PendingEdits, at: int, text: str, most: int) -> str:
-        """The head, the tail and error lines of a text."""
+        """Return the head, the tail and error lines of a text."""
         original = pending.original(at).text
         longer = 0 if text in original else max(0, len(original) - len(text))
         hint = pending.recall_hint(at, part=True)
@@ -183,7 +183,7 @@ class Compress:
         return shown.replace(hint, pending.recall_hint(at, part=True, lines=left_out))
 
     def _form(self, pending: PendingEdits, at: int, text: str, most: int, lines: int) -> str:
-        """The form of the kind of the text, with so many characters less for error lines."""
+        """Return the form of the kind of the text, with so many characters less for error lines."""
         recall_hint, entry = pending.recall_hint(at, part=True), pending.entry(at)
         # A form is made of what was said, not of the shorter way in which it is shown.
         shorter = entry is not None and entry.because in ("encode", "repeat")

@@ -93,7 +93,7 @@ class Cuts:
         return CHARS_A_TOKEN * min(above for above, _ in SIZES[self.cuts].values())
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The new results that are longer than their kind may be, each in its cut form."""
+        """Yield the new results that are longer than their kind may be, each in its cut form."""
         for at, entry in new_results(pending):
             if entry.message.chars <= self._least:
                 continue
@@ -139,7 +139,7 @@ class Cuts:
 
 
 def _names(pending: PendingEdits, at: int, kind: _Kind, text: str, shown: str) -> Sequence[str]:
-    """The names that a cut leaves out, and that nothing else in view holds."""
+    """Return the names that a cut leaves out, and that nothing else in view holds."""
     there = names_said(shown)
     # Of a table the first cells of its rows: a cell tells nothing without its row.
     read = "\n".join(_FIRST_CELL.findall(without_marks(text))) if kind == "table" else text
@@ -151,7 +151,7 @@ def _names(pending: PendingEdits, at: int, kind: _Kind, text: str, shown: str) -
 
 
 def _is_used(name: str) -> bool:
-    """Whether a later call may name it: no moment, no version, no piece of data, no dots."""
+    """Return whether a later call may name it: no moment, no version, no piece of data, no dots."""
     letters = sum(map(str.isalnum, name))
     if 2 * letters < len(name):
         return False
@@ -176,7 +176,7 @@ def new_results(pending: PendingEdits) -> Iterable[tuple[int, Entry]]:
 
 
 def asked_for(pending: PendingEdits, at: int) -> RequestTexts:
-    """What the result was asked for with: the call, the words before it, the task."""
+    """Return what the result was asked for with: the call, the words before it, the task."""
     call, caller = pending.call(at), pending.caller(at)
     return RequestTexts(
         call.arguments if call else "",
@@ -186,6 +186,6 @@ def asked_for(pending: PendingEdits, at: int) -> RequestTexts:
 
 
 def _before(pending: PendingEdits, at: int) -> Sequence[str]:
-    """The lines that the same call printed the last time."""
+    """Return the lines that the same call printed the last time."""
     last = pending.same_call_before(at)
     return () if last is None else clean(pending.original(last).text).split("\n")

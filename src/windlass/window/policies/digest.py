@@ -108,7 +108,7 @@ class Digest:
         return 0
 
     def _room(self, kind: Kind, chars: int) -> int:
-        """The most characters of a digest."""
+        """Return the most characters of a digest."""
         if kind in _RECORDS:
             room = min(int(chars * self.share_records), _MOST_RECORDS)
         else:
@@ -126,7 +126,7 @@ class Digest:
 
 
 def digest_of(pending: PendingEdits, at: int, names: Sequence[str], room: int, errors: int) -> str:
-    """What a later call may need of a result: its error lines, then names.
+    """Return what a later call may need of a result: its error lines, then names.
 
     Args:
         pending: What the next call would see.
@@ -153,7 +153,7 @@ def digest_of(pending: PendingEdits, at: int, names: Sequence[str], room: int, e
 
 
 def rewritten_parts(message: Message, text: str) -> Iterable[Part]:
-    """The parts of a message with `text` in place of all its text; other parts stay."""
+    """Yield the parts of a message with `text` in place of all its text; other parts stay."""
     written = False
     for part in message.parts:
         if not isinstance(part, Text):
@@ -164,7 +164,7 @@ def rewritten_parts(message: Message, text: str) -> Iterable[Part]:
 
 
 def _is_read(pending: PendingEdits, at: int, text: str) -> bool:
-    """Whether a result is a file, a part of one or a diff, that may be quoted.
+    """Return whether a result is a file, a part of one or a diff, that may be quoted.
 
     The output of an edit does not count: the call itself says what the change was, and stays in
     view.
@@ -175,5 +175,5 @@ def _is_read(pending: PendingEdits, at: int, text: str) -> bool:
 
 
 def _task(pending: PendingEdits) -> frozenset[str]:
-    """The words of the task: of the first user message and of the newest."""
+    """Return the words of the task: of the first user message and of the newest."""
     return words_of(*[pending.original(at).text for at in pending.transcript.asking])

@@ -103,7 +103,7 @@ class FreeMoments:
     name: str = "free_moments"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The compaction, where this call is a moment for it."""
+        """Yield the compaction, where this call is a moment for it."""
         sizes, since = self._sizes(pending), len(pending.moment.windows)
         if sizes.conversation < LEAST or sizes.left > _MOST_KEPT * sizes.conversation:
             return
@@ -129,7 +129,7 @@ class FreeMoments:
         return min(max(keep.share * conversation, keep.least), keep.most)
 
     def _why(self, pending: PendingEdits, sizes: _Sizes) -> str:
-        """Why this call is a moment; empty: it is none."""
+        """Return why this call is a moment; empty: it is none."""
         moment, options = pending.moment, self.options
         if options.cold and moment.cold:
             return "nothing is cached"
@@ -149,7 +149,7 @@ class FreeMoments:
         return f"reading what goes has cost {spent / cost:.1f} times what this costs"
 
     def _cost(self, sizes: _Sizes) -> float:
-        """What a compaction costs where all is cached, in fresh tokens."""
+        """Return what a compaction costs where all is cached, in fresh tokens."""
         read, write = self.prices.read, self.prices.write
         fetched = _REFETCH_TOKENS * (write + _REFETCH_READS * read)
         again = _REFETCH_SHARE * sizes.call * read + _REFETCH_OUTPUT + fetched
@@ -191,7 +191,7 @@ class FreeMoments:
         )
 
     def _begin(self, pending: PendingEdits) -> int:
-        """The first position that may go: what stands before the first reply stays."""
+        """Return the first position that may go: what stands before the first reply stays."""
         first = next(
             (at for at in range(len(pending)) if pending.original(at).role == "assistant"),
             len(pending),
@@ -199,7 +199,7 @@ class FreeMoments:
         return max(first, pending.standing.settled)
 
     def _tail(self, pending: PendingEdits) -> int:
-        """The position from which on everything stays as it is."""
+        """Return the position from which on everything stays as it is."""
         start, tokens, calls = len(pending), 0.0, 0
         room = _TAIL
         for at in range(len(pending) - 1, -1, -1):
@@ -218,7 +218,7 @@ class FreeMoments:
         return start
 
     def _may_go(self, pending: PendingEdits, at: int, begin: int, end: int) -> bool:
-        """Whether a message may be told in the block: with it goes all of its exchange."""
+        """Return whether a message may be told in the block: with it goes all of its exchange."""
         message = pending.original(at)
         if message.is_system:
             return False
@@ -248,6 +248,6 @@ class WhileSmall:
         return self.policy.name
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """What the policy proposes, in a small conversation."""
+        """Yield what the policy proposes, in a small conversation."""
         if pending.scale * pending.conversation_tokens < LEAST:
             yield from self.policy.propose(pending)

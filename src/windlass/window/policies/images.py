@@ -40,7 +40,7 @@ class Images:
     name: str = "images"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The messages whose pictures have been seen often enough, or are too many."""
+        """Yield the messages whose pictures have been seen often enough, or are too many."""
         ages = pending.born(self.images_after) if self.images_after is not None else ()
         for at in (*pending.due(self.name), *ages):
             yield from self._proposal(pending, at, self._stay(pending, at))
@@ -56,7 +56,7 @@ class Images:
                 left = max(0, left - count)
 
     def _stay(self, pending: PendingEdits, at: int) -> int:
-        """How many pictures of a message that had to wait stay now."""
+        """Return how many pictures of a message that had to wait stay now."""
         if not self.keep_recent_images or self._is_old(pending, at):
             return 0
         newer = (pending.entry(later) for later in pending.transcript.pictured if later > at)
@@ -64,7 +64,7 @@ class Images:
         return max(0, self.keep_recent_images - count)
 
     def _is_old(self, pending: PendingEdits, at: int) -> bool:
-        """Whether enough calls have seen the pictures of a message."""
+        """Return whether enough calls have seen the pictures of a message."""
         return self.images_after is not None and pending.seen(at) >= self.images_after
 
     def _proposal(self, pending: PendingEdits, at: int, stay: int) -> Iterable[Proposal]:

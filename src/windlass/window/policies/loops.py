@@ -56,7 +56,7 @@ class Loops:
     name: str = "loops"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """What is an earlier attempt since the newest refusal."""
+        """Yield what is an earlier attempt since the newest refusal."""
         if all(_refusal(pending, at) is None for at in pending.fresh):
             return
         places = _openings(pending)
@@ -83,7 +83,7 @@ class Loops:
             yield from self._old(pending, task, refusals, shown.start, numbers)
 
     def _calls(self, pending: PendingEdits, begin: int, end: int) -> Iterable[Proposal]:
-        """The tool calls of the last attempt in a line each: they led to what was refused.
+        """Yield the tool calls of the last attempt in a line each: they led to what was refused.
 
         At the refusal almost nothing stands behind them, so that now is when it costs least.
         """
@@ -149,7 +149,7 @@ class Loops:
 
 
 def _shorter(instead: str | None, text: str) -> str:
-    """What stands in the place of a text, where it is shorter; else the text."""
+    """Return what stands in the place of a text, where it is shorter; else the text."""
     return instead if instead is not None and len(instead) < len(text) else text
 
 
@@ -184,7 +184,7 @@ def _openings(pending: PendingEdits) -> list[int]:
 
 
 def _task_before(pending: PendingEdits, refusal: int, phase: str | None) -> int | None:
-    """The user message that the first attempt answers, before the refusal of its output."""
+    """Return the user message that the first attempt answers, before the refusal of its output."""
     answered = False
     for at in range(refusal - 1, -1, -1):
         item = pending.item(at)
@@ -198,7 +198,7 @@ def _task_before(pending: PendingEdits, refusal: int, phase: str | None) -> int 
 
 
 def _attempt(pending: PendingEdits, begin: int, end: int) -> tuple[int, ...]:
-    """The messages of an attempt: all between its openings but what a person said."""
+    """Return the messages of an attempt: all between its openings but what a person said."""
     return tuple(
         at
         for at in range(begin + 1, end)
@@ -208,7 +208,7 @@ def _attempt(pending: PendingEdits, begin: int, end: int) -> tuple[int, ...]:
 
 
 def _reason_only(pending: PendingEdits, at: int, newer: int, same: str) -> Message:
-    """A refusal without its request to try again.
+    """Return a refusal without its request to try again.
 
     `same` stands for its reason where `newer`, the refusal after it, gives the same: that one is
     shown as long as this.

@@ -48,7 +48,7 @@ class Lossless:
     name: str = "lossless"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The new results that can be said in fewer characters."""
+        """Yield the new results that can be said in fewer characters."""
         for at in pending.fresh:
             message = pending.original(at)
             if message.role != "tool" or not pending.untouched(at) or pending.pinned(at):
@@ -59,7 +59,7 @@ class Lossless:
                 yield Proposal((at,), "encode", "the same in fewer characters", write)
 
     def _part(self, pending: PendingEdits, at: int, part: Part, least: int) -> Part:
-        """The part as it is said shorter; the same one where there is no shorter way."""
+        """Return the part as it is said shorter; the same one where there is no shorter way."""
         if not isinstance(part, Text) or len(part.text) > self.max_chars:
             return part
         kind = pending.kind(at, part.text)
@@ -83,14 +83,14 @@ class Lossless:
         return message.with_parts(*kept) if any(map(is_not, kept, message.parts)) else None
 
     def _worth(self, new: Part, old: Part) -> Part:
-        """The new part, if it saves enough; output that was only cleaned always does."""
+        """Return the new part, if it saves enough; output that was only cleaned always does."""
         if not isinstance(new, Text) or not isinstance(old, Text) or not is_encoded(new.text):
             return new
         return new if len(new.text) <= (1 - self.min_saving) * len(old.text) else old
 
 
 def _without_legend(part: Part, pending: PendingEdits, at: int) -> Part:
-    """The part, without how to read it where one that is shown above tells it."""
+    """Return the part, without how to read it where one that is shown above tells it."""
     legend = legend_of(part.text) if isinstance(part, Text) else None
     if legend is None or not isinstance(part, Text):
         return part

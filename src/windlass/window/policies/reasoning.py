@@ -31,7 +31,7 @@ class Reasoning:
     name: str = "reasoning"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The assistant messages that have reached their age at this call."""
+        """Yield the assistant messages that have reached their age at this call."""
         most = self.reasoning_max_chars
         for at in pending.aged(self.name, self.window):
             message = pending.original(at)

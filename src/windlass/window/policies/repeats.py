@@ -48,7 +48,7 @@ class Repeats:
     name: str = "repeats"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The new results that repeat what is shown, in order."""
+        """Yield the new results that repeat what is shown, in order."""
         sent, new = pending.index(LineIndex), LineIndex()
         for at in pending.fresh:
             entry = pending.entry(at)
@@ -89,7 +89,7 @@ class Repeats:
     def _write(
         self, message: Message, used: Sequence[ShownText], pending: PendingEdits
     ) -> Message | None:
-        """The message, if everything that it refers to is still shown unchanged."""
+        """Return the message, if everything that it refers to is still shown unchanged."""
         if not all(is_shown(pending, source) for source in used):
             return None
         for source in used:
@@ -144,7 +144,7 @@ class Repeats:
     def _worth(
         self, pending: PendingEdits, lines: Sequence[str], runs: Iterable[LineRun]
     ) -> list[LineRun]:
-        """The runs that are worth a reference."""
+        """Return the runs that are worth a reference."""
         saving: list[LineRun] = []
         gains: dict[int, int] = {}
         for run in runs:
@@ -163,12 +163,12 @@ class Repeats:
 
 
 def _quotes(text: str) -> bool:
-    """Whether the text itself holds what looks like a reference; then it gets none."""
+    """Return whether the text itself holds what looks like a reference; then it gets none."""
     return may_refer(text) and bool(REFERENCE.search(text) or SAME.search(text))
 
 
 def _runs(pending: PendingEdits, indexes: tuple[LineIndex, ...], text: str) -> list[LineRun]:
-    """The runs that any of the indexes finds; the first index goes first."""
+    """Return the runs that any of the indexes finds; the first index goes first."""
     candidates = [run for index in indexes for run in index.runs(pending, text)]
     runs: list[LineRun] = []
     taken = bytearray(max([run.start + run.count for run in candidates], default=0))
@@ -181,7 +181,7 @@ def _runs(pending: PendingEdits, indexes: tuple[LineIndex, ...], text: str) -> l
 
 
 def _line(pending: PendingEdits, run: LineRun, about: str = "") -> str:
-    """The line that stands for a run."""
+    """Return the line that stands for a run."""
     last = run.first + run.count - 1
     ref = _reference(pending, run.source.at)
     source = run.source

@@ -38,7 +38,7 @@ class Rewrites:
     name: str = "rewrites"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The earlier writes to files that what is new replaced."""
+        """Yield the earlier writes to files that what is new replaced."""
         index = pending.index(_WriteIndex)
         for at in pending.fresh:
             access = _write_at(pending, at)
@@ -62,7 +62,7 @@ class Rewrites:
         return None if calls == message.tool_calls else replace(message, tool_calls=calls)
 
     def _shortened(self, call: ToolCall, recall_hint: str) -> str:
-        """The arguments of a call with a line for each long text in them."""
+        """Return the arguments of a call with a line for each long text in them."""
         values = arguments_of(call)
         line = partial(self._line, recall_hint=recall_hint)
         shortened = {
@@ -97,10 +97,10 @@ class _WriteIndex:
         places.append(at)
 
     def of(self, path: str) -> Sequence[int]:
-        """The results that tell of such writes to the file, by position, oldest first."""
+        """Return the results that tell of such writes to the file, by position, oldest first."""
         return self._writes.get(path, ())
 
 
 def _write_at(pending: PendingEdits, at: int) -> FileAccess:
-    """What the call wrote whose result this is; nothing where the result shows a failure."""
+    """Return what the call wrote whose result this is; nothing where the result shows a failure."""
     return NOTHING if has_failed(pending.original(at)) else pending.file_access(at)

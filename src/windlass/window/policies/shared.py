@@ -20,7 +20,7 @@ class Bounds:
     le: float | None = None
 
     def hold(self, value: float) -> bool:
-        """Whether the number is within them."""
+        """Return whether the number is within them."""
         return (
             math.isfinite(value)
             and (self.ge is None or value >= self.ge)

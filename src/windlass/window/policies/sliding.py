@@ -23,7 +23,7 @@ class Sliding:
     name: str = "sliding"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The turn that falls out of the window at this call, and what had to wait before."""
+        """Yield the turn that falls out of the window at this call, and what had to wait before."""
         age = self.keep_recent_turns
         if not age:
             return

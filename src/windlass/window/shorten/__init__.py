@@ -67,7 +67,7 @@ def shorten(
     starts: Sequence[int] | None = None,
     before: Sequence[str] = (),
 ) -> ShortText:
-    """The text in about `room` characters.
+    """Return the text in about `room` characters.
 
     Args:
         text: The text.
@@ -108,7 +108,7 @@ def shorten(
 
 
 def alike_lines(text: str, asked: RequestTexts) -> frozenset[int]:
-    """The numbers, from 0, of the lines of frequent forms in which nothing is odd.
+    """Return the numbers, from 0, of the lines of frequent forms in which nothing is odd.
 
     None of them reports a failure, or holds an identifier of what was asked for that few have.
     """
@@ -125,7 +125,7 @@ def alike_lines(text: str, asked: RequestTexts) -> frozenset[int]:
 
 
 def telling_lines(text: str, room: int) -> str:
-    """The lines of a program's output that a cut would show first, in order, each once.
+    """Return the lines of a program's output that a cut would show first, in order, each once.
 
     Those that report a failure or are like no others, within `room` characters; a line that is too
     long for it is left out.
@@ -143,7 +143,7 @@ def telling_lines(text: str, room: int) -> str:
 
 
 def _forms(text: str, kind: Kind, room: int) -> Iterator[Form]:
-    """The shorter ways to say a text without loss, the first that fits is taken."""
+    """Yield the shorter ways to say a text without loss, the first that fits is taken."""
     if may_refer(text):
         return  # what a reference stands for is no line of a hunk
     if has_hunks(text):
@@ -160,7 +160,7 @@ def _forms(text: str, kind: Kind, room: int) -> Iterator[Form]:
 
 
 def _at_segments(segments: Segments, worth: Mapping[int, float]) -> dict[int, float]:
-    """What lines are worth, by the segments that begin them."""
+    """Return what lines are worth, by the segments that begin them."""
     return {at: worth[line] for at, line in enumerate(segments.firsts) if line in worth}
 
 

@@ -46,7 +46,7 @@ def _words_in(token: str) -> frozenset[str]:
 
 
 def nearness(templates: Templates, asked: RequestTexts) -> list[float]:
-    """How near each segment is to what was asked for; 0 for most."""
+    """Return how near each segment is to what was asked for; 0 for most."""
     near = [0.0] * len(templates.tokens)
     weighted = [(_words(text), weight) for text, weight in asked.weighted if text]
     known = frozenset[str]().union(*[words for words, _ in weighted])
@@ -76,7 +76,7 @@ def nearness(templates: Templates, asked: RequestTexts) -> list[float]:
 
 
 def named_places(templates: Templates, asked: RequestTexts) -> frozenset[int]:
-    """The segments with an identifier of what was asked for that few segments have."""
+    """Return the segments with an identifier of what was asked for that few segments have."""
     said = {token for text, _ in asked.weighted for token in split(text[-_MOST_CHARS:])}
     names = {token for token in said if len(token) >= _LEAST_NAME and not token.isalpha()}
     places: dict[str, list[int]] = {}

@@ -48,7 +48,7 @@ class Manner:
 
 
 def choose(lengths: Sequence[int], room: int, scores: Scores, manner: Manner) -> set[int]:
-    """The segments that stay, within `room` characters."""
+    """Return the segments that stay, within `room` characters."""
     choice = _Choice(lengths, room, scores.plain, manner)
     number = len(lengths)
     for places, share in ((range(number), _TOP), (range(number - 1, -1, -1), _END)):
@@ -124,7 +124,7 @@ def marked(
     odd: Container[int],
     starts: Sequence[int] | None,
 ) -> tuple[str, list[int]]:
-    """The text with its marks, and the segments that are left out.
+    """Return the text with its marks, and the segments that are left out.
 
     Args:
         segments: The segments of the text.
@@ -169,7 +169,7 @@ def _by_lines(segments: Segments, places: Sequence[int]) -> list[Sequence[int]]:
 def _like(
     segments: Segments, places: Sequence[int], above: int, templates: Templates, odd: Container[int]
 ) -> str:
-    """What is said of lines that are all like the lines shown right above them."""
+    """Return what is said of lines that are all like the lines shown right above them."""
     first = places[0]
     if above and segments.equal.issuperset(places):
         return ", equal to the line above"
@@ -192,7 +192,7 @@ def _like(
 def _mark_of(
     segments: Segments, places: Sequence[int], starts: Sequence[int] | None, like: str
 ) -> str:
-    """The mark for segments that are left out, which are whole lines or part of one."""
+    """Return the mark for segments that are left out, which are whole lines or part of one."""
     first, last = places[0], places[-1]
     if not (segments.ends(first - 1) and segments.ends(last)):
         end = segments.ends(last)

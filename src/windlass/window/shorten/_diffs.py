@@ -28,12 +28,12 @@ _TOLD: Final = {0: "no unchanged lines", 1: "1 unchanged line around each change
 
 
 def has_hunks(text: str) -> bool:
-    """Whether a diff stands in the text."""
+    """Return whether a diff stands in the text."""
     return "\n@@ -" in text or text.startswith("@@ -")
 
 
 def with_context(text: str, most: int) -> Form | None:
-    """The text with at most so many unchanged lines around each change of a diff in it.
+    """Return the text with at most so many unchanged lines around each change of a diff in it.
 
     None: it has no diff, or no more unchanged lines.
     """
@@ -188,7 +188,7 @@ def _range(first: int, count: int) -> str:
 
 
 def _near_changes(lines: Sequence[str], start: int, end: int, most: int) -> list[int]:
-    """How far each line of a hunk is from a change; -1: farther than `most`."""
+    """Return how far each line of a hunk is from a change; -1: farther than `most`."""
     far = [most + 1 if line[:1] in ("", " ", "\\") else 0 for line in lines[start:end]]
     for places in (range(1, len(far)), range(len(far) - 2, -1, -1)):
         step = places.step

@@ -113,7 +113,7 @@ def by_file(text: str) -> Form | None:
 
 
 def _beside(line: str, paths: set[str]) -> tuple[str, str] | None:
-    """The path and the rest of a line beside a hit."""
+    """Return the path and the rest of a line beside a hit."""
     for match in _BESIDE.finditer(line, 0, 600):
         path = line[: match.start()]
         if path in paths:

@@ -33,12 +33,12 @@ _DEVIATION: Final = 1.4826
 
 
 def entropy(counts: Iterable[int], total: int) -> float:
-    """The entropy of a distribution in bits."""
+    """Return the entropy of a distribution in bits."""
     return sum(count * math.log2(total / count) for count in counts) / total if total else 0.0
 
 
 def bits_of(texts: Sequence[str], templates: Templates) -> list[float]:
-    """How surprising each segment is; 0 for blank ones."""
+    """Return how surprising each segment is; 0 for blank ones."""
     bits = [0.0] * len(texts)
     places = [at for at, key in enumerate(templates.keys) if key]
     _by_key(bits, places, [templates.keys[at] for at in places], 0.0)
@@ -74,7 +74,7 @@ def _by_key(bits: list[float], places: Sequence[int], keys: Sequence[object], le
 
 
 def _column(values: Sequence[str], kind: str) -> Sequence[float]:
-    """How odd each value of a column is; nothing where none is."""
+    """Return how odd each value of a column is; nothing where none is."""
     counts, rows = Counter(values), len(values)
     if len(counts) == 1:
         return ()
@@ -95,7 +95,7 @@ def _column(values: Sequence[str], kind: str) -> Sequence[float]:
 
 
 def _far(values: Sequence[str], unit: int, few: float) -> Sequence[float]:
-    """How far each number lies from the others; nothing where too many do."""
+    """Return how far each number lies from the others; nothing where too many do."""
     numbers = [_number(value[: len(value) - unit]) for value in values]
     half = len(numbers) // 2
     middle = sorted(numbers)[half]
@@ -114,7 +114,7 @@ def _far(values: Sequence[str], unit: int, few: float) -> Sequence[float]:
 
 
 def _number(text: str) -> float:
-    """The value of a number with points or commas, whichever it has last."""
+    """Return the value of a number with points or commas, whichever it has last."""
     if text.isdecimal():
         return float(text)
     plain = text.replace(",", ".")

@@ -57,7 +57,7 @@ def scores_of(
     share: float = 1.0,
     news: Sequence[int] = (),
 ) -> Scores:
-    """The scores of all segments.
+    """Return the scores of all segments.
 
     Args:
         segments: The segments.
@@ -126,7 +126,7 @@ def _beside(
 
 
 def new_lines(lines: Sequence[str], before: Sequence[str]) -> Sequence[int]:
-    """The places of the lines that are not among those of `before`, where they are few."""
+    """Return the places of the lines that are not among those of `before`, where they are few."""
     for same in (_spaced, _unnumbered):
         known = {*map(same, before), ""}
         changed = [

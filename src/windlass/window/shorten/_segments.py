@@ -86,7 +86,7 @@ class Segments:
         self.lasts.append(last)
 
     def ends(self, at: int) -> bool:
-        """Whether a line ends with the segment; so it does before the first."""
+        """Return whether a line ends with the segment; so it does before the first."""
         return at < 0 or self.texts[at].endswith("\n")
 
 
@@ -122,7 +122,7 @@ def _stretches(lines: Sequence[str]) -> Iterator[tuple[bool, int]]:
 
 
 def _end_of(lines: Sequence[str], places: Sequence[int]) -> int:
-    """How many of the places are looked at because they stand at an end."""
+    """Return how many of the places are looked at because they stand at an end."""
     room = _END_CHARS
     for number, at in enumerate(places):
         room -= len(lines[at]) + 1

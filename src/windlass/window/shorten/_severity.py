@@ -52,7 +52,7 @@ _SHARES: Final = ((0.1, 1.0), (0.3, 0.6), (1.0, 0.3))
 
 @lru_cache(maxsize=1 << 15)
 def _said_by(token: str) -> str:
-    """What a token says by itself; names of files say nothing."""
+    """Return what a token says by itself; names of files say nothing."""
     if "/" in token:
         return ""
     if _HARD.search(token) or _HARD_END.search(token):
@@ -65,7 +65,7 @@ def _said_by(token: str) -> str:
 def severity_of(
     texts: Sequence[str], templates: Templates
 ) -> tuple[Mapping[int, float], frozenset[int]]:
-    """What failure words add to each segment, and the segments that report a failure."""
+    """Return what failure words add to each segment, and the segments that report a failure."""
     hard: dict[int, bool] = {}
     soft: list[int] = []
     for at, tokens in enumerate(templates.tokens):
@@ -87,7 +87,7 @@ def severity_of(
 
 
 def _weighed(points: Mapping[int, float], number: int) -> dict[int, float]:
-    """The points by how many lines have any."""
+    """Return the points by how many lines have any."""
     share = len(points) / max(1, number)
     scale = next(scale for most, scale in _SHARES if share <= most)
     return {at: scale * one for at, one in points.items()}

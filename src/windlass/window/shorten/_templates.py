@@ -66,7 +66,7 @@ class Templates:
 
 
 def _collapsed(classes: Sequence[str]) -> str:
-    """A form with any words in a row as one; it begins as none that is frequent."""
+    """Return a form with any words in a row as one; it begins as none that is frequent."""
     parts = ["~"]
     for one in classes:
         part = "w" if one == "x" else one

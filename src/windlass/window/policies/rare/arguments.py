@@ -33,7 +33,7 @@ class Arguments:
     name: str = "arguments"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The calls that have reached their age at this call."""
+        """Yield the calls that have reached their age at this call."""
         for at in pending.aged(self.name, self.window):
             entry = pending.entry(at)
             if entry is None or any(isinstance(part, Opaque) for part in entry.message.parts):

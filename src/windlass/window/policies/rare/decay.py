@@ -67,7 +67,7 @@ class Decay:
     name: str = "decay"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """What crosses a border at this call, and the summary once it is there."""
+        """Yield what crosses a border at this call, and the summary once it is there."""
         border = self._border(pending.turn)
         fresh = range(border - self.step + 1, border + 1)
         if border == self._border(pending.turn - 1):
@@ -84,7 +84,7 @@ class Decay:
             yield from self._summary(pending, last)
 
     def _border(self, turn: int) -> int:
-        """The newest turn of the fold zone at a call; 0: there is none."""
+        """Return the newest turn of the fold zone at a call; 0: there is none."""
         return max(0, turn - 1 - self.options.full) // self.step * self.step
 
     def _folded(self, pending: PendingEdits, at: int) -> Iterable[Proposal]:
@@ -155,6 +155,6 @@ class Decay:
 
 
 def _ends(pending: PendingEdits, at: int, chars: int) -> Message:
-    """A message with the head and tail of its text."""
+    """Return a message with the head and tail of its text."""
     message = pending.shown(at)
     return with_text(message, cut_with_hint(pending, at, message.text, chars))

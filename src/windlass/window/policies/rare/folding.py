@@ -34,7 +34,7 @@ class Folding:
     name: str = "folding"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The exchanges that have reached their age at this call."""
+        """Yield the exchanges that have reached their age at this call."""
         after = self.fold_after
         if after is None:
             return
@@ -58,7 +58,7 @@ def folded(
     error_chars: int,
     text_chars: int | None = None,
 ) -> Message | None:
-    """The exchange at `at` as words; the assistant's own keep `text_chars` (None: all)."""
+    """Return the exchange at `at` as words; the assistant's own keep `text_chars` (None: all)."""
     entry = pending.entry(at)
     if entry is None or not entry.message.tool_calls:
         return None

@@ -36,7 +36,7 @@ class Masking:
     name: str = "masking"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The results that have reached their age at this call."""
+        """Yield the results that have reached their age at this call."""
         after = self.mask_observations_after
         for at in pending.born(after):
             entry = pending.entry(at)
@@ -64,7 +64,7 @@ class Masking:
 
 
 def _sort_of(message: Message) -> str:
-    """What the result was, in the words of the document."""
+    """Return what the result was, in the words of the document."""
     if any(not isinstance(part, Text) for part in message.parts):
         return "result"
     return "structured result" if look_of(message.text) == "json" else "text result"

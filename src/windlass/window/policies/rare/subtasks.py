@@ -55,7 +55,7 @@ class Subtasks:
     name: str = "subtasks"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The sub-tasks whose conclusion has reached its age at this call."""
+        """Yield the sub-tasks whose conclusion has reached its age at this call."""
         for at in pending.aged(self.name, self.after):
             span = self._steps(pending, at) if pending.original(at).role == "assistant" else ()
             if span and not pending.put_off(self.name, at, self.after, span):
@@ -64,7 +64,7 @@ class Subtasks:
                 yield Proposal(span, "fold", reason, write, folds=True)
 
     def _steps(self, pending: PendingEdits, at: int) -> tuple[int, ...]:
-        """The exchanges that led to the conclusion at `at`; none where it is none."""
+        """Return the exchanges that led to the conclusion at `at`; none where it is none."""
         message = pending.original(at)
         if not message.tool_calls:
             following = at + 1 < len(pending) and pending.original(at + 1).role == "user"
@@ -83,7 +83,7 @@ class Subtasks:
         return call.name.lower() in self.plan_tools
 
     def _plan(self, message: Message) -> Mapping[str, bool] | None:
-        """The items of a plan that the message writes, and whether each is done."""
+        """Return the items of a plan that the message writes, and whether each is done."""
         for call in message.tool_calls:
             if self._is_plan(call):
                 return _items(call)
