@@ -44,7 +44,7 @@ from windlass.wire.forms import FormName, as_json, has_objects
 from windlass.wire.inner_calls import Revised
 
 _NO_MODEL: Final = "openai/gpt-4o"
-"""Whose tokens are counted where no model is named."""
+"""The model by which tokens are counted when none is named."""
 _NO_VIDEO: Final = ("openai/", "anthropic/")
 _VIDEO: Final = ("video", "video_url")
 """Parts in chat form that routers hand to some models, and these providers refuse."""

@@ -182,7 +182,7 @@ class BaseStore(ABC, Generic[_Session]):
         return tuple(self._append(prepare(batch)).ids)
 
     def _head(self, prepared: Prepared) -> SessionHead:
-        """Return what there is of the batch's session; one that begins is begun."""
+        """Return the stored state of the batch's session, which is made where the batch begins it."""
         begins = prepared.batch.start is not None
         head = self._heads.get(prepared.session_id)
         if head is not None and not begins and head.is_current:

@@ -82,7 +82,7 @@ class Blobs:
     """
 
     on_lost: Callable[[str], None] | None = None
-    """Told of each message that cannot be read, where who reads takes a stand-in for it."""
+    """Called with each message that cannot be read, when a stand-in is read in its place."""
 
     def __init__(self, root: Path, within: Path | None = None) -> None:
         self.root = root

@@ -91,7 +91,7 @@ def details_of(row: Row) -> Details | None:
 
 
 def kind_of(row: Row) -> str | None:
-    """Return the kind of a decision; None: it is another kind of row."""
+    """Return the kind of a decision (None: the row is no decision)."""
     is_known = row.details is not None and row.node_type == NodeType.DECISION
     return row.details.tag if is_known and row.details is not None else None
 
