@@ -182,7 +182,7 @@ class BaseStore(ABC, Generic[_Session]):
         return tuple(self._append(prepare(batch)).ids)
 
     def _head(self, prepared: Prepared) -> SessionHead:
-        """Return the stored state of the batch's session, which is made where the batch begins it."""
+        """Return the stored state of the batch's session; a batch that begins it makes it."""
         begins = prepared.batch.start is not None
         head = self._heads.get(prepared.session_id)
         if head is not None and not begins and head.is_current:
