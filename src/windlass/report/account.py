@@ -139,9 +139,10 @@ class Account:
     def _factor(self, model: str) -> float:
         """Return how many times the bill by our count was billed for a model's calls.
 
-        Where windows shortened calls, the run itself told what they saved, by our count: 1.
+        Where windows shortened calls, the run itself told what they saved, by our count: 1. So it
+        is where a hook did: what it saved was new in each call, whatever the cache held in front.
         """
-        if self.free[model] or self.record.has_windows:
+        if self.free[model] or self.record.has_windows or self.record.has_short_forms:
             return 1.0
         counted = [
             (call.row.cost, ours)
@@ -209,6 +210,9 @@ class Account:
             snowball = charge.dollars
             if call.model in other and not call.inherited:
                 snowball = self.snowball.dollars(call.number)
+                sent = self.sent.dollars(call.number)
+                if self.record.has_short_forms and None not in (snowball, sent, charge.dollars):
+                    snowball = (charge.dollars or 0.0) + (snowball or 0.0) - (sent or 0.0)
             if call.plain is not None:
                 snowball = call.plain.dollars
             yield CallCharge(

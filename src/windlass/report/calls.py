@@ -303,6 +303,11 @@ class SessionRecord:
         """Whether a policy was in force at any call."""
         return any(WindowSelection.read(stored.row) is not None for stored in self.rows)
 
+    @property
+    def has_short_forms(self) -> bool:
+        """Whether a recording has messages that a hook gave its model in a shorter form."""
+        return self._grade is not None and any(call.bodies for call in self.sent_calls)
+
     @cached_property
     def lanes(self) -> Lanes:
         """Its lanes. Another program's list has its system messages where they were sent."""
