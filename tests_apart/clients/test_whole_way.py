@@ -7,13 +7,15 @@ import json
 import pytest
 
 from tests_apart.clients.coding_agents import CLAUDE, HOOK, Desk, asked
-from tests_apart.clients.model_server import LATEST, Call
+from tests_apart.clients.model_server import LATEST, MODEL, Call
 from tests_apart.clients.plans import build_log
 from tests_apart.clients.sessions import broken_rules
+from windlass.text.tokens import FamilyCounter
 
 _, NEWEST = CLAUDE
 WRITTEN = 5e-6
 """US dollars for a token that is written to the cache of this model for five minutes."""
+COUNTER = FamilyCounter(f"anthropic/{MODEL}")
 LOG: Call = ("Bash", {"command": build_log(400)})
 BY_COMMAND: Call = ("Bash", {"command": f"windlass recall {LATEST} --lines 200:202"})
 BY_SERVER: Call = ("mcp__windlass__recall", {"ref": LATEST, "grep": "unit_123[.]c"})
@@ -33,8 +35,11 @@ def test_a_hook_is_tried_installed_used_and_reported(desk: Desk) -> None:
     assert (status["taken"], status["not_taken"], status["untold"]) == (1, {}, 0)
     [hooked] = json.loads(desk.windlass("hook", "report", "--json"))["sessions"]
     assert (hooked["calls"], hooked["shortened"], hooked["fetched"]) == (2, 1, 0)
-    tokens = line.tokens_before - line.tokens_after
-    assert hooked["saved"] == pytest.approx(tokens * WRITTEN)  # once: one call saw the result
+    call = json.loads(desk.windlass("show", hooked["session_id"], "--call", "2", "--json"))
+    [short] = [seen for seen in call["seen"] if seen["original"]]
+    before, after = (COUNTER.text(short[form]["content"]) for form in ("original", "message"))
+    # Once: one call saw the result.
+    assert hooked["saved"] == pytest.approx((before - after) * WRITTEN, rel=0.001)
     assert hooked["dollars"] > 0
     assert hooked["session_id"] in desk.windlass("sessions")
     assert "EDITED" in desk.windlass("show", hooked["session_id"], "--call", "2")

@@ -18,8 +18,8 @@ from tests.providers.model_server import log, reads_logs
 from tests.providers.thinking_server import Body, Say
 
 from tests_apart.frameworks.vendors import Vendors, vendors
-from windlass.context.wrapped_calls import WrapReport
 from windlass.api.wrapping import wrap as windlass_wrap
+from windlass.context.wrapped_calls import WrapReport
 
 __all__ = ["SYSTEM", "TASK"]
 
