@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.ledger.charges import charges_of, roots_of, total_of
+from windlass.ledger.charges import Charge, charges_of, roots_of, total_of
 from windlass.report.call_views import Note
 from windlass.report.calls import Call
 from windlass.report.inspected import InspectedSession
@@ -69,16 +69,25 @@ def _totals(session: InspectedSession, *, is_billed: bool) -> dict[str, Any]:
     """The figures at the top of the page, with all sessions under it, as the list has them."""
     name = session.session_id
     root_of = roots_of([name], session.view.children)
-    # What calls of free models would cost elsewhere is worked out with the bills.
-    charges = charges_of(session.store, list(root_of), session.price_as, lambda _: {})
-    total = total_of(charge for _, charge in charges)
-    dollars, everything = None if total.notional else total.dollars, None
+    everything = None
     if is_billed:
         costs = session.report.costs.total
+        total: Charge = costs
         dollars, everything = costs.dollars, costs.snowball_dollars
+    else:
+        # What calls of free models would cost elsewhere is worked out with the bills.
+        charges = charges_of(session.store, list(root_of), session.price_as, lambda _: {})
+        total = total_of(charge for _, charge in charges)
+        dollars = None if total.notional else total.dollars
+    if session.view.children:
+        saved = shares_saved(session.store, root_of).get(name)
+    else:
+        whole = sum(call.snowball_tokens for call in session.view.calls)
+        sent = sum(call.sent_tokens for call in session.view.calls)
+        saved = 1 - sent / whole if whole else None
     return {
         "charge": total,
-        "saved": shares_saved(session.store, root_of).get(name),
+        "saved": saved,
         "dollars": dollars,
         "everything": everything,
     }
