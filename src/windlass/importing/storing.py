@@ -109,7 +109,8 @@ def answers_in(store: Store) -> dict[str, str]:
     )
     answers: dict[str, str] = {}
     for row in rows:
-        answers.setdefault(json.loads(row["metadata_json"])["answer"], row["session_id"])
+        if answer := json.loads(row["metadata_json"]).get("answer"):
+            answers.setdefault(answer, row["session_id"])
     return answers
 
 
