@@ -25,7 +25,13 @@ from windlass.hooks.delivery import deliveries, main_transcript
 from windlass.hooks.hook_journal import HookJournal, HookLine
 from windlass.hooks.kept_originals import find_original
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.importing.storing import ShownShort, StoredSession, imported_from, store_recording
+from windlass.importing.storing import (
+    ShownShort,
+    StoredSession,
+    answers_in,
+    imported_from,
+    store_recording,
+)
 from windlass.importing.streams import recordings
 from windlass.messages import Message, ToolCall, assistant, tool
 from windlass.report.exporting import redacted_message
@@ -54,8 +60,9 @@ def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
     with _alone(folder), open_store(settings, writing=True) as store:
         hooked = read_hooked(store, folder, lines)
         names: dict[str, str] = {}
+        answers = answers_in(store)
         for recording in hooked.recordings:
-            stored.append(store_recording(store, recording, names, hooked.shortened))
+            stored.append(store_recording(store, recording, names, hooked.shortened, answers))
             names.setdefault(recording.name, stored[-1].session_id)
         kept = {original for line in lines for original in line.originals}
         for original in sorted(filter(partial(_is_stored, store), kept)):
