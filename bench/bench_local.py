@@ -18,8 +18,8 @@ from statistics import median
 from jsonschema import Draft202012Validator
 
 from windlass.messages import Message, ToolSpec, assistant, system, tool, user
-from windlass.providers.local import MODEL, LocalProvider
 from windlass.wire.base import Reply, Request
+from windlass_local import MODEL, LocalProvider
 
 
 def _tool(name: str, description: str, **properties: object) -> ToolSpec:

@@ -26,8 +26,8 @@ from windlass.history.base import Batch, NodeType, Outcome, Row, SessionStart
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant, user
 from windlass.providers.scripted import Scripted
-from windlass.web._rendering import address, load_all
-from windlass.web.site import make_app
+from windlass_inspector._rendering import address, load_all
+from windlass_inspector.site import make_app
 
 PRICES: Final = "anthropic/claude-sonnet-4-5"
 TOKEN: Final = "bench-token"

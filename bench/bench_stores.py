@@ -32,10 +32,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from windlass.history.base import Batch, NodeType, Row, SessionStart, Store
-from windlass.history.places import PASSWORD, open_place
+from windlass.history.places import open_place
 from windlass.history.row_details import ToolResult
 from windlass.messages import tool
 from windlass.settings.fields import read_store
+from windlass_clickhouse.places import PASSWORD
 
 _WORDS = [f"{word}{number}" for word in ("order", "run", "file", "line") for number in range(250)]
 _ROOT = Path(__file__).parents[1]
@@ -181,7 +182,7 @@ def server(folder: Path) -> Iterator[str]:
     from tests_apart.clickhouse.server import PASSWORD as PASSED
     from tests_apart.clickhouse.server import USER
 
-    from windlass.history.clickhouse.client import ClickHouseClient, Target
+    from windlass_clickhouse.client import ClickHouseClient, Target
 
     process = subprocess.Popen(
         [sys.executable, "-m", "tests_apart.clickhouse.server", str(folder / "engine")],

@@ -20,8 +20,8 @@ from typing import Any
 
 from windlass.errors import ProviderError
 from windlass.messages import Message, assistant, system, user
-from windlass.providers.local import MODEL, LocalProvider
 from windlass.text.tokens import Counter, FamilyCounter
+from windlass_local import MODEL, LocalProvider
 
 MODELS = ("openai/gpt-4o", "anthropic/claude-sonnet-4-5", "openai/gpt-4")
 

@@ -160,5 +160,5 @@ def test_the_door_of_the_pages_imports_their_libraries_first() -> None:
         for path in MODULES
         if not path.relative_to(PACKAGE).as_posix().startswith(PAGES)
     }
-    reached = {name for names in imports.values() for name in names if "windlass.web" in name}
-    assert reached <= {"windlass.web.serving"}
+    reached = {name for names in imports.values() for name in names if "windlass_inspector" in name}
+    assert reached <= {"windlass_inspector.serving"}

@@ -22,7 +22,7 @@ from windlass.safety.redaction import (
     redacted_url,
 )
 from windlass.tools.base import ToolContext
-from windlass.tools.data.charts import create_chart
+from windlass_data.charts import create_chart
 
 CALLS: dict[str, dict[str, Any]] = {
     "read_file": {"path": "src/a.py"},

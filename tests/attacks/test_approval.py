@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import windlass
+import windlass_local
 from tests.cli.conftest import CommandLine
 from tests.cli.terminal import read_terminal
 from tests.engine.harness import House, Ran, asked_by, call, calls, cascade, phase
@@ -33,7 +34,6 @@ from windlass.history.base import NodeType
 from windlass.history.row_details import Approval
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.providers import local
 from windlass.providers.scripted import Scripted
 from windlass.settings.trust import trust
 from windlass.wire import anthropic, gemini, openai_chat
@@ -94,7 +94,7 @@ def line(
 ) -> CommandLine:
     """The command line in that folder."""
     made = CommandLine(house.folder, monkeypatch, capsys)
-    monkeypatch.setattr(local, "LocalProvider", made.model)
+    monkeypatch.setattr(windlass_local, "LocalProvider", made.model)
     monkeypatch.setattr(progress, "quiet", False)
     made.write("c.json", KEPT)
     return made
@@ -628,7 +628,7 @@ def test_batches_forks_and_chats_have_them_too(line: CommandLine) -> None:
 MAIN = """
 from tests.attacks.test_approval import removes, turns
 from windlass.cli import main
-from windlass.providers import local
+import windlass_local
 from windlass.providers.scripted import Scripted
 
 local.LocalProvider = lambda: Scripted(turns(removes("/etc")))

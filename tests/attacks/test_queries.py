@@ -16,8 +16,8 @@ from tests.attacks.conftest import odd_words
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from windlass.errors import UsageError
-from windlass.history.clickhouse._queries import select
-from windlass.history.clickhouse.client import ClickHouseClient
+from windlass_clickhouse._queries import select
+from windlass_clickhouse.client import ClickHouseClient
 
 
 class Asked:

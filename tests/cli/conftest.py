@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+import windlass_local
 from windlass.cli import main
 from windlass.cli.output import progress
 from windlass.messages import Message
-from windlass.providers import local
 from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request
 
@@ -81,7 +81,7 @@ def windlass(
     """The command line in an empty current folder."""
     monkeypatch.chdir(tmp_path)
     line = CommandLine(tmp_path, monkeypatch, capsys)
-    monkeypatch.setattr(local, "LocalProvider", line.model)
+    monkeypatch.setattr(windlass_local, "LocalProvider", line.model)
     return line
 
 

@@ -105,7 +105,7 @@ def test_a_limit_of_money_gives_the_line_that_allows_as_much_again(rows: Command
         "ask.json", cascade(phase("a", instructions="Say {{ input.n }}."), max_output_tokens=1)
     )
     model = Priced(lambda _: "x", SMALL, "local/m")
-    rows.patch.setattr("windlass.providers.local.LocalProvider", lambda: model)
+    rows.patch.setattr("windlass_local.LocalProvider", lambda: model)
     said = batch(rows, "-m", "local/m", "--max-cost", "0.5", "--workers", "1")
     assert said.code == 3
     assert "of 5 rows 3 not started (the next run could have cost more than" in said.complaint

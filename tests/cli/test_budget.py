@@ -15,9 +15,7 @@ PRICES = engine.PRICES.replace("priced/m", "local/m")
 def test_a_run_ends_with_3_and_says_what_was_spent(windlass: CommandLine) -> None:
     windlass.write("windlass.toml", PRICES)
     windlass.write("endless.json", ENDLESS)
-    windlass.patch.setattr(
-        "windlass.providers.local.LocalProvider", lambda: Priced(loops, SMALL, "local/m")
-    )
+    windlass.patch.setattr("windlass_local.LocalProvider", lambda: Priced(loops, SMALL, "local/m"))
     asked = ("run", "endless.json", "-m", "local/m", "--session", "s1", "--budget", "2.50")
     said = windlass(*asked)
     assert said.code == 3
@@ -38,9 +36,7 @@ def test_a_run_ends_with_3_and_says_what_was_spent(windlass: CommandLine) -> Non
 
 def test_other_limits_say_what_was_used_and_how_to_go_on(windlass: CommandLine) -> None:
     windlass.write("endless.json", ENDLESS)
-    windlass.patch.setattr(
-        "windlass.providers.local.LocalProvider", lambda: Priced(loops, SMALL, "local/m")
-    )
+    windlass.patch.setattr("windlass_local.LocalProvider", lambda: Priced(loops, SMALL, "local/m"))
     asked = ("run", "endless.json", "-m", "local/m", "--session")
     said = windlass(*asked, "s1", "--max-turns", "2")
     assert said.code == 3

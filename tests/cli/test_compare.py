@@ -84,7 +84,7 @@ def test_a_limit_of_money_gives_the_line_that_allows_as_much_again(windlass: Com
     )
     windlass.write("in.csv", "n\n1\n2\n3\n")
     model = Priced(lambda _: "x", SMALL, "local/m")
-    windlass.patch.setattr("windlass.providers.local.LocalProvider", lambda: model)
+    windlass.patch.setattr("windlass_local.LocalProvider", lambda: model)
     words = ["compare", "ask.json", "in.csv", "--policy", "everything", "--policy", "lean"]
     said = windlass(
         *words, "--out", "c.jsonl", "--max-cost", "0.9", "--workers", "1", "-m", "local/m"

@@ -218,7 +218,7 @@ class Paid(Scripted):
 class TestWhatItCosts:
     @staticmethod
     def sold(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
-        monkeypatch.setattr("windlass.providers.local.LocalProvider", lambda: Paid(named))
+        monkeypatch.setattr("windlass_local.LocalProvider", lambda: Paid(named))
 
     def test_a_hosted_model_is_billed_as_itself(
         self, windlass: CommandLine, monkeypatch: pytest.MonkeyPatch

@@ -19,8 +19,8 @@ from tests.engine.harness import cascade, phase, without_steps
 from windlass.errors import ProviderError, StoreError
 from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteStore
-from windlass.providers.local import LocalProvider
 from windlass.wire.openai import check_sequence
+from windlass_local import LocalProvider
 
 GOOD = cascade(phase("a"))
 
@@ -78,7 +78,7 @@ class TestTheUsersMistakes:
     def test_an_unknown_local_model(
         self, windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("windlass.providers.local.LocalProvider", LocalProvider)
+        monkeypatch.setattr("windlass_local.LocalProvider", LocalProvider)
         windlass.write("c.json", GOOD)
         said = windlass("run", "c.json", "--model", "local/smolm2")
         assert said.code == 2
@@ -300,7 +300,7 @@ class TestFailures:
 DRIVER = """
 import asyncio, sys
 from pathlib import Path
-import windlass.providers.local
+import windlass_local
 from windlass.cli import main
 from windlass.messages import ToolCall, assistant
 from windlass.providers.scripted import Scripted
@@ -315,7 +315,7 @@ async def script(request):
         '{"key": "k", "value": 1}')])
 
 WHERE = sys.argv.pop(1)
-windlass.providers.local.LocalProvider = lambda: Scripted(script)
+windlass_local.LocalProvider = lambda: Scripted(script)
 main()
 """
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from windlass.errors import UsageError
-from windlass.history.clickhouse.layout import TableOptions, script
-from windlass.history.places import open_place, read_address
+from windlass.history.places import open_place
 from windlass.history.sqlite import SqliteStore
 from windlass.settings.fields import StoreAddress, read_store
 from windlass.settings.settings import Settings
+from windlass_clickhouse.layout import TableOptions, script
+from windlass_clickhouse.places import read_address
 
 HERE = Path("/here")
 

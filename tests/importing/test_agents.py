@@ -33,7 +33,7 @@ from tests.support.importing_agents import (
     words,
 )
 from windlass.errors import UsageError
-from windlass.importing._formats import READ
+from windlass.importing.formats import readable_formats
 from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings
 from windlass.wire.base import Usage
@@ -446,6 +446,6 @@ def test_what_is_not_read_is_named(
 def test_a_file_of_another_format_is_refused_in_one_sentence(tmp_path: Path, held: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(held)
-    for form in READ:
+    for form in readable_formats():
         with pytest.raises(UsageError, match=r"^[^\n]+$"):
             list(recordings(path, form))

@@ -16,12 +16,12 @@ from bench.bench_local import CASES, TOOLS, good, measure
 
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, UsageError
 from windlass.messages import Message, ToolSpec, system, tool, user
-from windlass.providers.local import INSTALL, MODEL, LocalProvider, weights
-from windlass.providers.local import _answering as local_answer
-from windlass.providers.local._prompt import LocalCounter
-from windlass.providers.local._vocabulary import Vocabulary
 from windlass.text.tokens import request_tokens
 from windlass.wire.base import Reply, Request
+from windlass_local import INSTALL, MODEL, LocalProvider, weights
+from windlass_local import _answering as local_answer
+from windlass_local._prompt import LocalCounter
+from windlass_local._vocabulary import Vocabulary
 
 pytestmark = pytest.mark.local
 
@@ -246,9 +246,9 @@ def test_an_interpreter_ends_in_the_middle_of_a_generation() -> None:
     code = """
 import asyncio
 from windlass.messages import user
-from windlass.providers.local import _answering as local_answer
+from windlass_local import _answering as local_answer
 from windlass.wire.base import Request
-from windlass.providers.local import LocalProvider
+from windlass_local import LocalProvider
 async def main():
     task = asyncio.create_task(LocalProvider().send(
         Request("smollm2", (user("A long story."),), max_output_tokens=8000),
@@ -287,7 +287,7 @@ def test_splits_text_as_the_runtime_does() -> None:
 
 def test_counting_does_not_load_the_model() -> None:
     code = (
-        "import sys; from windlass.providers.local import LocalProvider;"
+        "import sys; from windlass_local import LocalProvider;"
         "from windlass.messages import user;"
         "print(LocalProvider().model('smollm2').counter.message(user('Hi')));"
         "print('xllamacpp' in sys.modules)"

@@ -24,8 +24,9 @@ from windlass.messages import (
     tool,
     user,
 )
-from windlass.providers.local import weights
-from windlass.providers.local._grammar import (
+from windlass.text.tokens import request_tokens
+from windlass_local import weights
+from windlass_local._grammar import (
     MAX_ITEMS,
     MAX_STRING,
     call_grammar,
@@ -33,9 +34,8 @@ from windlass.providers.local._grammar import (
     narrowed,
     read_call,
 )
-from windlass.providers.local._prompt import LocalCounter, call_text, message_turn, tools_turn
-from windlass.providers.local._vocabulary import Vocabulary
-from windlass.text.tokens import request_tokens
+from windlass_local._prompt import LocalCounter, call_text, message_turn, tools_turn
+from windlass_local._vocabulary import Vocabulary
 
 ADD = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 SUB = ToolSpec("sub", "Subtracts.", {"type": "object", "properties": {"b": {"type": "number"}}})

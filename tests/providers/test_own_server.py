@@ -11,9 +11,9 @@ from windlass.errors import ContextTooLong
 from windlass.messages import Message, assistant, system, user
 from windlass.providers._hosted import HostedProvider
 from windlass.providers.catalog import catalog
-from windlass.providers.local import weights
 from windlass.settings.fields import ProviderSettings
 from windlass.wire.base import Request
+from windlass_local import weights
 
 pytestmark = pytest.mark.local
 

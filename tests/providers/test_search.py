@@ -24,8 +24,8 @@ from tests.providers.server import Answer, streamed, whole
 from tests.support.providers_hosted import SECRET, hosted
 from windlass.errors import BadRequest, ProviderError
 from windlass.providers.base import Searching
-from windlass.providers.local import LocalProvider
 from windlass.wire.web_search import SearchReply, with_search
+from windlass_local import LocalProvider
 
 ASKED: dict[str, dict[str, Any]] = {
     "anthropic": {

@@ -13,7 +13,7 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.telemetry.conftest import Collector
 from windlass.importing.streams import recordings
-from windlass.telemetry import sdk
+from windlass_otel import sdk
 
 SECRET = "the secret word"
 

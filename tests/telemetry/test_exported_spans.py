@@ -16,9 +16,9 @@ from tests.support.engine_soundings import picking, sounded
 from tests.support.engine_sub_cascades import write
 from tests.support.telemetry import Collected
 from windlass.importing.streams import recordings
-from windlass.telemetry.genai_messages import Contents
-from windlass.telemetry.otlp_json import session_lines
 from windlass.wire.genai_names import ATTRIBUTES
+from windlass_otel.genai_messages import Contents
+from windlass_otel.otlp_json import session_lines
 
 SECRET = "the secret word"
 

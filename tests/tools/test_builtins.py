@@ -11,10 +11,10 @@ import pytest
 from windlass.errors import ToolError
 from windlass.messages import ToolCall
 from windlass.tools.base import ToolContext
-from windlass.tools.data.forecasts import forecast
 from windlass.tools.registry import builtin
 from windlass.tools.runner import run_tool
 from windlass.tools.searching import web_search
+from windlass_data.forecasts import forecast
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

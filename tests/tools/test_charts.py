@@ -15,9 +15,9 @@ from PIL import Image
 from windlass.errors import ToolError
 from windlass.messages import ToolCall
 from windlass.tools.base import ToolContext, ToolOutput
-from windlass.tools.data.charts import create_chart
 from windlass.tools.registry import make_tool
 from windlass.tools.runner import run_tool
+from windlass_data.charts import create_chart
 
 ROWS: list[Any] = [{"m": "Jan", "v": 3}, {"m": "Feb", "v": 9}, {"m": "Mar", "v": 6}]
 

@@ -18,9 +18,9 @@ import pytest
 from windlass.errors import ToolError
 from windlass.messages import ToolCall
 from windlass.tools.base import ToolContext
-from windlass.tools.data.sql import ask_for_rows, run_sql
 from windlass.tools.registry import builtin
 from windlass.tools.runner import run_tool
+from windlass_data.sql import ask_for_rows, run_sql
 
 
 class TestTables:

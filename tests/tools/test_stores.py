@@ -17,10 +17,10 @@ from windlass.errors import ToolError
 from windlass.memory.passages import Files
 from windlass.providers.scripted import Scripted
 from windlass.tools.base import ToolContext
-from windlass.tools.data.charts import create_chart
-from windlass.tools.data.sql import run_sql
 from windlass.tools.files import list_files, read_file, write_file
 from windlass.tools.searching import web_search
+from windlass_data.charts import create_chart
+from windlass_data.sql import run_sql
 
 SECRET = "swordfish"
 

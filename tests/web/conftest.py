@@ -68,7 +68,7 @@ class Pages:
 
 def client_of(store: Store) -> TestClient:
     """A browser that was never here."""
-    from windlass.web.site import make_app
+    from windlass_inspector.site import make_app
 
     app = make_app(store, token=TOKEN, port=PORT, price_as=PRICED, prices={})
     return TestClient(app, base_url=f"http://127.0.0.1:{PORT}")

@@ -9,7 +9,7 @@ import pytest
 from tests.support.web_sessions import ODD
 from tests.web.conftest import PORT, TOKEN, Elements, Pages, client_of
 from windlass.history.sqlite import SqliteStore
-from windlass.web._rendering import address
+from windlass_inspector._rendering import address
 
 COOKIE = f"windlass-{PORT}"
 EVERY = (

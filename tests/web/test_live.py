@@ -15,7 +15,7 @@ from tests.web.conftest import PORT, Pages, signed_in
 from windlass.history.base import Batch, Outcome
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import assistant, user
-from windlass.web import _live, _shelf
+from windlass_inspector import _live, _shelf
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.report.matrix import CALLS, Cell, Matrix, MatrixColumn, MatrixRow
-from windlass.web.matrix_view import DARK, LIGHT, matrix_png, matrix_section
+from windlass_inspector.matrix_view import DARK, LIGHT, matrix_png, matrix_section
 
-CSS = (files("windlass.web") / "static" / "matrix.css").read_text()
-SCRIPT = (files("windlass.web") / "static" / "inspector.js").read_text()
+CSS = (files("windlass_inspector") / "static" / "matrix.css").read_text()
+SCRIPT = (files("windlass_inspector") / "static" / "inspector.js").read_text()
 HOSTILE = "<script>alert(1)</script>\u202e\" onload='x'"
 
 

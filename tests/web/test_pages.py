@@ -18,7 +18,7 @@ from windlass.report.inspected import InspectedSession
 from windlass.report.paid import ModelPrices, SpanPrices
 from windlass.report.prefix import prefix_of
 from windlass.report.session_costs import session_report
-from windlass.web._rendering import address
+from windlass_inspector._rendering import address
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ class TestTheList:
         assert "did you mean" in pages.read("/?kind=tusk", 404).text
 
     def test_is_shown_part_by_part(self, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("windlass.web._sessions_page._SHOWN", 3)
+        monkeypatch.setattr("windlass_inspector._sessions_page._SHOWN", 3)
         names: list[str | None] = []
         path: str | None = "/"
         while path is not None:
@@ -101,7 +101,7 @@ class TestTheSearch:
         assert "<script>alert(1)" in page.text
 
     def test_stops_in_time_and_goes_on(self, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("windlass.web._sessions_page._SEARCH_S", 0.0)
+        monkeypatch.setattr("windlass_inspector._sessions_page._SEARCH_S", 0.0)
         path, looked = "/?q=report id_north_77", 0
         while not re.search("row 0 of north", pages.read(path).text):
             nexts = [each["href"] for each in pages.read(path).all("a") if each.get("rel")]
@@ -162,7 +162,7 @@ class TestASession:
     def test_shows_its_calls_part_by_part(
         self, pages: Pages, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("windlass.web._session_page._CALLS", 4)
+        monkeypatch.setattr("windlass_inspector._session_page._CALLS", 4)
         text = pages.read("/session/long?from=8").text
         assert "9 to 11 of 11" in text
         assert pages.get("/session/long?from=1000000").status_code == 200

@@ -22,7 +22,7 @@ from tests.web.conftest import Pages, signed_in
 from windlass.errors import StoreError, UsageError
 from windlass.history.sqlite import SqliteStore
 from windlass.settings.settings import Settings
-from windlass.web import serving
+from windlass_inspector import serving
 
 windlass = windlass_fixture
 

@@ -22,7 +22,7 @@ from windlass.history.sqlite import SqliteStore
 from windlass.hooks.hooked_sessions import store_hooked
 from windlass.messages import assistant, user
 from windlass.report.inspected import InspectedSession
-from windlass.web._rendering import address
+from windlass_inspector._rendering import address
 
 PRICES: Final = "anthropic/claude-sonnet-4-5"
 TOKEN: Final = "a-token-for-browsers"

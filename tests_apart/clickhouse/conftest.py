@@ -14,8 +14,8 @@ from tests.cli.conftest import windlass  # noqa: F401 - a fixture of the tests o
 from tests_apart.clickhouse.server import PASSWORD, USER
 from windlass.history._blobs import Blobs
 from windlass.history.base import Store
-from windlass.history.clickhouse.client import ClickHouseClient, Target
-from windlass.history.clickhouse.store import ClickHouseStore
+from windlass_clickhouse.client import ClickHouseClient, Target
+from windlass_clickhouse.store import ClickHouseStore
 
 _databases = itertools.count(1)
 

@@ -16,12 +16,12 @@ from windlass.engine.cards.card_queue import CardWorker, Queue
 from windlass.engine.cards.maker import CardMaker
 from windlass.history.base import Batch
 from windlass.history.card_rows import CardMarks
-from windlass.history.clickhouse.client import ClickHouseClient, LostConnectionError
-from windlass.history.clickhouse.layout import CARDS
-from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.messages import user
 from windlass.selection.card_settings import CardOptions
 from windlass.text.tokens import size_up
+from windlass_clickhouse.client import ClickHouseClient, LostConnectionError
+from windlass_clickhouse.layout import CARDS
+from windlass_clickhouse.store import ClickHouseStore
 
 
 @pytest.mark.parametrize("kind", ["before", "after"])

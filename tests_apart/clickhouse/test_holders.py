@@ -18,17 +18,17 @@ from tests_apart.clickhouse.server import PASSWORD
 from windlass.errors import SessionHeld
 from windlass.history._blobs import Blobs
 from windlass.history.base import Batch, SessionFilter
-from windlass.history.clickhouse import _holders
-from windlass.history.clickhouse.client import ClickHouseClient
-from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.messages import user
+from windlass_clickhouse import _holders
+from windlass_clickhouse.client import ClickHouseClient
+from windlass_clickhouse.store import ClickHouseStore
 
 OTHER = """
 import sys
 from pathlib import Path
 from windlass.history._blobs import Blobs
-from windlass.history.clickhouse.client import ClickHouseClient, Target
-from windlass.history.clickhouse.store import ClickHouseStore
+from windlass_clickhouse.client import ClickHouseClient, Target
+from windlass_clickhouse.store import ClickHouseStore
 
 port, database, user, password, folder = sys.argv[1:]
 target = Target("x", database, host="127.0.0.1", port=int(port), user=user)

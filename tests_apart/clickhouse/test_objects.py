@@ -13,11 +13,12 @@ from tests_apart.clickhouse.conftest import at_port
 from tests_apart.clickhouse.s3 import Handler, serving
 from tests_apart.clickhouse.server import PASSWORD
 from windlass.errors import StoreError, UsageError
-from windlass.history._blobs import BlobPlace, Blobs, open_blobs
+from windlass.history._blobs import BlobPlace, Blobs
 from windlass.history.base import Batch
-from windlass.history.clickhouse.client import ClickHouseClient
-from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.messages import user
+from windlass_clickhouse.client import ClickHouseClient
+from windlass_clickhouse.objects import open_blobs
+from windlass_clickhouse.store import ClickHouseStore
 
 ADDRESS = "s3://bucket/history"
 

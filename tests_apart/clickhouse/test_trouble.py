@@ -18,17 +18,17 @@ from tests_apart.clickhouse.server import PASSWORD, USER
 from windlass.errors import StoreError, UsageError
 from windlass.history._blobs import Blobs
 from windlass.history.base import Batch, Outcome
-from windlass.history.clickhouse import _appending as appending
-from windlass.history.clickhouse import client as of_client
-from windlass.history.clickhouse.client import (
+from windlass.messages import user
+from windlass_clickhouse import _appending as appending
+from windlass_clickhouse import client as of_client
+from windlass_clickhouse.client import (
     ClickHouseClient,
     EngineError,
     LostConnectionError,
     Target,
 )
-from windlass.history.clickhouse.layout import TableOptions
-from windlass.history.clickhouse.store import ClickHouseStore
-from windlass.messages import user
+from windlass_clickhouse.layout import TableOptions
+from windlass_clickhouse.store import ClickHouseStore
 
 
 @pytest.fixture
@@ -287,7 +287,7 @@ class TestWrongAddresses:
         code = """if True:
             import sys
             from windlass.errors import StoreError
-            from windlass.history.clickhouse.client import ClickHouseClient, Target
+            from windlass_clickhouse.client import ClickHouseClient, Target
             client = ClickHouseClient(Target("chdb://kept", "d", path=sys.argv[1]), None)
             try:
                 client.open()

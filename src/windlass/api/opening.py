@@ -17,13 +17,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, Unpack
 
 from windlass.api.options import EngineOptions, RunLimits
 from windlass.caching.rates import override
 from windlass.errors import UsageError, did_you_mean
 from windlass.safety.fairness import preload, wait_for_turn
 from windlass.safety.own_files import refuse_linked_store
+from windlass.settings.plugins import TELEMETRY, load_plugin
 from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from windlass.history.base import Store
     from windlass.providers.at_hand import Providers
     from windlass.providers.base import Provider
-    from windlass.telemetry.sdk import Telemetry
 
 _MODULES: Final = (
     "windlass.api._runs",
@@ -69,6 +69,18 @@ OnEvent: TypeAlias = "Callable[[Event], None]"
 
 _ON_EVENT: Final[ContextVar[OnEvent | None]] = ContextVar("_ON_EVENT", default=None)
 """Who is told of the call in this context, for providers, which all calls of an engine share."""
+
+
+class Telemetry(Protocol):
+    """What tells a collector of an engine's runs."""
+
+    def observe(self, store: Store, *, contents: bool) -> Store:
+        """Return the store, whose sessions are told; `contents`: with what was said."""
+        ...
+
+    async def close(self) -> str:
+        """Send what is not sent yet; says what could not be sent (empty: all was)."""
+        ...
 
 
 @dataclass(slots=True)
@@ -123,7 +135,13 @@ async def open_resources(
 
     settings = Settings.read(flags, folder=folder, trust=trust)
     settings.check_trust()
-    telemetry = None if settings.otel == "off" else await _open_telemetry()
+    telemetry = (
+        None
+        if settings.otel == "off"
+        else await asyncio.to_thread(
+            _open_telemetry  # its imports take time
+        )
+    )
     at_hand = Providers(providers, settings, warn=_warn, on_wait=_tell)
     async with AsyncExitStack() as closing:
         closing.push_async_callback(at_hand.close)
@@ -132,10 +150,10 @@ async def open_resources(
         yield resources
 
 
-async def _open_telemetry() -> Telemetry:
-    from windlass.telemetry.sdk import Telemetry
-
-    return await asyncio.to_thread(Telemetry.open)  # its imports take time
+def _open_telemetry() -> Telemetry:
+    opener = load_plugin(TELEMETRY, "otel")
+    made: Telemetry = opener()
+    return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from windlass.cascade.validators import (
 )
 from windlass.errors import Mistake, UsageError, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
+from windlass.settings.plugins import EXTRAS, TOOLS, missing_plugin
 from windlass.tools.bank import make_bank_tool
 from windlass.tools.old_names import tool_of_old_name
 from windlass.tools.registry import Registry
@@ -122,6 +123,8 @@ class ToolsAtHand:
             return None
         if text := foreign_tool(name):
             return text
+        if name in EXTRAS[TOOLS]:
+            return str(missing_plugin(TOOLS, name))
         if tools.is_partial:
             return None
         return f"there is no tool {name!r}; {did_you_mean(name, tools.names())}"

@@ -17,10 +17,11 @@ from windlass import __version__
 from windlass.cli.command import CommandGroup
 from windlass.cli.standard_streams import silence_stream
 from windlass.errors import Interrupted
+from windlass.settings.plugins import COMMANDS, announced, load_plugin, plugin_names
 
 _GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "runs": ("run", "evaluate", "chat", "fork", "batch", "compare"),
-    "views": ("sessions", "show", "explain", "diff", "report", "serve"),
+    "views": ("sessions", "show", "explain", "diff", "report"),
     "replays": ("replay", "tune", "policies"),
     "marks": ("callout", "cards", "memory"),
     "agents": ("hook", "recall", "mcp"),
@@ -33,18 +34,23 @@ NAMES: Final = tuple(_MODULES)
 
 
 class _Commands(Mapping[str, TyperCommand]):
-    """The commands by name, each loaded when it is asked for."""
+    """The commands by name, each loaded when it is asked for; those of plugins come last."""
 
     def __getitem__(self, name: str) -> TyperCommand:
+        if name not in _MODULES:
+            if name not in plugin_names(COMMANDS):
+                raise KeyError(name)
+            added: TyperCommand = load_plugin(COMMANDS, name)
+            return added
         module = import_module(f"windlass.cli.commands.{_MODULES[name]}")
         command: TyperCommand = getattr(module, "import_" if name == "import" else name)
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter(NAMES)
+        return iter((*NAMES, *(each.name for each in announced(COMMANDS))))
 
     def __len__(self) -> int:
-        return len(NAMES)
+        return sum(1 for _ in self)
 
 
 class _Program(CommandGroup):

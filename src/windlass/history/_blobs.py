@@ -1,8 +1,7 @@
-"""Bytes by their SHA-256, in a folder (`blobs/aa/<sha256>`) or in an object store.
+"""Bytes by their SHA-256, in a folder (`blobs/aa/<sha256>`) or in a place that a plugin knows.
 
 In a folder a file is there whole or not at all: it is written under another name, synced,
-renamed, and its folder synced. An object store is whatever `obstore` opens: S3 and what speaks
-like it, Google's, Azure's. This module knows no message and no database.
+renamed, and its folder synced. This module knows no message and no database.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, Protocol
 
-from windlass.errors import StoreError, UsageError
-from windlass.safety.imports import logging_unchanged
 from windlass.safety.own_files import (
     PRIVATE_FILE,
     TEMPORARY,
@@ -27,13 +24,11 @@ from windlass.safety.own_files import (
     sync_folder,
     temporary_beside,
 )
-from windlass.safety.redaction import redacted
 
 _NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 )
-_SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
-_NAME: Final = re.compile(r"[0-9a-f]{64}")
+BLOB_NAME: Final = re.compile(r"[0-9a-f]{64}")
 
 _READ_ONLY: Final = 0o400
 
@@ -44,7 +39,8 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _checked(sha256: str, data: bytes) -> bytes:
+def check_digest(sha256: str, data: bytes) -> bytes:
+    """Return the bytes of a blob. Raises ValueError where they are not those it is named after."""
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ValueError(f"the bytes of blob {sha256} are not those it is named after")
     return data
@@ -67,11 +63,29 @@ def remove_visible(folder: Path, names: Collection[str]) -> None:
                 path.rmdir()
 
 
-def _visible(folder: Path, name: str) -> Path:
+def visible_place(folder: Path, name: str) -> Path:
     """Where a visible name lies, in a folder that is there and no link."""
     path = folder / name
     make_folder(path.parent, folder)
     return path
+
+
+class BlobPlace(Protocol):
+    """Where blobs lie: each method does what it does in `Blobs`, which are those of a folder."""
+
+    on_lost: Callable[[str], None] | None
+
+    def has(self, sha256: str) -> bool: ...
+    def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> Collection[str]: ...
+    def read(self, sha256: str, *, check: bool = True) -> bytes: ...
+    def link(self, sha256: str, folder: Path, name: str) -> None: ...
+    def list(self) -> Iterator[str]: ...
+    def size(self, sha256: str) -> int: ...
+    def written(self, sha256: str) -> float: ...
+    def renew(self, sha256: str) -> None: ...
+    def digest(self, sha256: str) -> str: ...
+    def remove(self, sha256: str) -> None: ...
+    def remove_unfinished(self, before: float) -> None: ...
 
 
 class Blobs:
@@ -137,7 +151,7 @@ class Blobs:
         if not self.has(sha256):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path(sha256)))
         data = self.path(sha256).read_bytes()
-        return _checked(sha256, data) if check else data
+        return check_digest(sha256, data) if check else data
 
     def link(self, sha256: str, folder: Path, name: str) -> None:
         """Give the blob a visible `name` in `folder`: a hard link, or a copy where there are none.
@@ -145,7 +159,7 @@ class Blobs:
         A file of that name is replaced: it can only be the rest of a step that was
         never recorded. Raises StoreError for a name that leads out of the folder.
         """
-        path = _visible(folder, name)
+        path = visible_place(folder, name)
         temporary = temporary_beside(path)
         try:
             os.link(self.path(sha256), temporary)
@@ -196,124 +210,3 @@ class Blobs:
     def remove(self, sha256: str) -> None:
         """Remove a blob; one that is not there is no error."""
         self.path(sha256).unlink(missing_ok=True)
-
-
-class ObjectBlobs:
-    """Blobs in an object store, named as in a folder: each method does what it does in `Blobs`.
-
-    Keys and region come from the environment, as its vendor's do. An object is there whole or
-    not at all, which is what object stores promise.
-    """
-
-    on_lost: Callable[[str], None] | None = None
-
-    def __init__(self, address: str) -> None:
-        self.address = redacted(address)
-        try:
-            with logging_unchanged("obstore"):
-                import obstore
-                from obstore.store import from_url
-        except ImportError as error:
-            raise UsageError(
-                f"blobs={self.address!r} needs obstore: pip install 'windlass[objects]'"
-            ) from error
-        self._obstore: Any = obstore
-        try:
-            self._store: Any = from_url(address)
-        except Exception as error:
-            reason = _first_line(error)
-            raise UsageError(f"blobs={self.address!r} cannot be used ({reason})") from error
-
-    def _do(self, method: str, *values: Any) -> Any:
-        try:
-            return getattr(self._obstore, method)(self._store, *values)
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            raise StoreError(
-                f"the object store {self.address} failed ({_first_line(error)}): see that it "
-                "answers, that the bucket exists and that the environment has its keys"
-            ) from error
-
-    def _do_for(self, method: str, sha256: str, *values: Any) -> Any:
-        return self._do(method, f"{sha256[:2]}/{sha256}", *values)
-
-    def has(self, sha256: str) -> bool:
-        """Return whether there is an object of that name."""
-        try:
-            self._do_for("head", sha256)
-        except FileNotFoundError:
-            return False
-        return True
-
-    def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> Collection[str]:
-        """Store blobs by name; `renew` puts those again that are there."""
-        for sha, data in blobs.items():
-            if renew or not self.has(sha) or self.size(sha) != len(data):
-                self._do_for("put", sha, data)
-        return ()
-
-    def read(self, sha256: str, *, check: bool = True) -> bytes:
-        """Return the bytes of a blob."""
-        data = bytes(self._do_for("get", sha256).bytes())
-        return _checked(sha256, data) if check else data
-
-    def link(self, sha256: str, folder: Path, name: str) -> None:
-        """Write a local copy: people and tools look at files."""
-        replace(_visible(folder, name), [self.read(sha256)], PRIVATE_FILE, durable=True)
-
-    def list(self) -> Iterator[str]:
-        """Yield the names of all blobs."""
-        for portion in self._do("list"):
-            for entry in portion:
-                name = str(entry["path"]).rpartition("/")[2]
-                if _NAME.fullmatch(name):
-                    yield name
-
-    def size(self, sha256: str) -> int:
-        """Return the size of a blob in bytes."""
-        return int(self._do_for("head", sha256)["size"])
-
-    def written(self, sha256: str) -> float:
-        """When it was last put."""
-        return float(self._do_for("head", sha256)["last_modified"].timestamp())
-
-    def renew(self, sha256: str) -> None:
-        """Put it once more: an object's time cannot be set."""
-        self._do_for("put", sha256, self.read(sha256))
-
-    def digest(self, sha256: str) -> str:
-        """Return the SHA-256 of what is stored under that name."""
-        return hashlib.sha256(self.read(sha256, check=False)).hexdigest()
-
-    def remove(self, sha256: str) -> None:
-        """Remove a blob; one that is not there is no error."""
-        with suppress(FileNotFoundError):
-            self._do_for("delete", sha256)
-
-    def remove_unfinished(self, before: float) -> None:
-        """Nothing: an object store shows no unfinished objects."""
-
-
-BlobPlace: TypeAlias = Blobs | ObjectBlobs
-
-
-def open_blobs(place: str, folder: Path) -> BlobPlace:
-    """The blobs at `place`: the address of an object store, or a folder (relative to `folder`).
-
-    Raises UsageError for an address of another kind, and where the library is missing.
-    """
-    scheme, separator, _ = place.partition("://")
-    if not separator:
-        return Blobs(folder / Path(place).expanduser())
-    if scheme not in _SCHEMES:
-        raise UsageError(
-            f"blobs={redacted(place)!r}: {scheme!r} is not a kind of object store; "
-            "expected a folder or one of " + ", ".join(f"{name}://" for name in _SCHEMES)
-        )
-    return ObjectBlobs(place)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return (text[0] if text else type(error).__name__)[:300]

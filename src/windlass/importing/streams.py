@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from windlass.errors import UsageError, did_you_mean
-from windlass.importing._formats import BODIES, READ, FileFormat, recognise, unread
+from windlass.errors import UsageError
 from windlass.importing.base import COUNTED, UNSENT, Answers
 from windlass.importing.claude_bodies import BodyFolder, is_folder_of_bodies
 from windlass.importing.claude_code import SIDE_CHAIN
+from windlass.importing.formats import (
+    BODIES,
+    FileFormat,
+    named_format,
+    readable_formats,
+    recognise,
+    unread,
+)
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
 
@@ -35,8 +42,8 @@ def recordings(
     call; for a folder, where that is so of all its files.
     """
     place = Path(path)
-    if form is not None and form not in READ:
-        raise UsageError(f"unknown format {form!r}: {did_you_mean(form, READ)}")
+    if form is not None:
+        named_format(form)
     if not place.is_dir():
         if not place.exists():
             raise UsageError(f"there is no file or folder {str(path)!r}")
@@ -92,7 +99,7 @@ def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
     """Return the format of a file. Raises UsageError where it is not a known one, or not read."""
     if isinstance(file, BodyFolder):
         return BODIES
-    known = recognise(file.path, file.head) if form is None else READ[form]
+    known = recognise(file.path, file.head) if form is None else named_format(form)
     if known is not None and known.reader is None:
         raise unread(file.path, known)
     if known is not None:
@@ -100,7 +107,7 @@ def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
     keys = ", ".join(map(str, list(file.head[0])[:6])) or "nothing"
     raise UsageError(
         f"{str(file.path)!r} is not a recording of a known format: its first object has {keys};"
-        f" known formats: {', '.join(READ)}"
+        f" known formats: {', '.join(readable_formats())}"
     )
 
 

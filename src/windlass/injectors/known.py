@@ -16,7 +16,8 @@ from windlass.injectors.scratchpad import Scratchpad
 from windlass.injectors.skills import Skills
 from windlass.injectors.todo import PlanStatus, TodoRewriter
 from windlass.injectors.volatile import Values
-from windlass.settings.modules import Modules, announced, load_announced
+from windlass.settings.modules import Modules
+from windlass.settings.plugins import INJECTORS, announced, load_announced
 
 GROUP: Final = "windlass.injectors"
 """The entry point group in which a package announces its injectors."""
@@ -85,7 +86,7 @@ def make_injector(spec: InjectorSpec, modules: Modules) -> Placed:
 
 
 def _announced(name: str) -> Any:
-    entries = {entry.name: entry for entry in announced(GROUP)}
+    entries = {entry.name: entry for entry in announced(INJECTORS)}
     if name not in entries:
         near = did_you_mean(name, [*BUILTIN, *entries])
         raise UsageError(

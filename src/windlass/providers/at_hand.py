@@ -8,6 +8,7 @@ from os import environ
 
 from windlass.caching.rates import split_model
 from windlass.providers.base import ModelInfo, Provider, RequestWait
+from windlass.settings.plugins import PROVIDERS, load_plugin
 from windlass.settings.settings import Settings
 
 
@@ -54,10 +55,9 @@ class Providers:
         from windlass.providers.catalog import LITELLM, NO_KEY, catalog, find
 
         entry = find(name, catalog(self._settings), self._given)
-        if entry.name == "local":
-            from windlass.providers.local import LocalProvider
-
-            return LocalProvider()
+        if entry.plugin:
+            made: Provider = load_plugin(PROVIDERS, entry.name)()
+            return made
         from windlass.providers._hosted import HostedProvider
 
         sends = self._keys is not None

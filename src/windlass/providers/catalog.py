@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from windlass.caching.rates import UNKNOWN_WINDOW, Rate, split_model
 from windlass.errors import UsageError, did_you_mean
 from windlass.settings.fields import KEYS, ProviderSettings
+from windlass.settings.plugins import PROVIDERS, announced
 
 LITELLM: Final = "litellm"
 """The provider whose models are reached through the package litellm."""
@@ -79,7 +80,8 @@ class ProviderEntry:
     """One provider of the table. `keys` are the variables its key may be in, the first first.
 
     `base_url` ends before the format's own path (`/chat/completions`, `/messages`,
-    `/models/...`). `wire` and `base_url` are empty for the model on this machine.
+    `/models/...`). `wire` and `base_url` are empty for those of a plugin, which knows where
+    its models run.
     """
 
     name: str
@@ -88,6 +90,7 @@ class ProviderEntry:
     keys: tuple[str, ...]
     settings: ProviderSettings = field(default_factory=ProviderSettings)
     defined: bool = False
+    plugin: bool = False
 
     def key(self, environ: Mapping[str, str]) -> Key | None:
         """Return the key from the first variable that is set; None if none is.
@@ -120,7 +123,7 @@ class ProviderEntry:
 
 
 _KNOWN: Final = (
-    ProviderEntry("local", "", "", ()),
+    ProviderEntry("local", "", "", (), plugin=True),
     ProviderEntry("openai", "openai", "https://api.openai.com/v1", KEYS["openai"]),
     ProviderEntry("anthropic", "anthropic", "https://api.anthropic.com/v1", KEYS["anthropic"]),
     ProviderEntry(
@@ -175,6 +178,9 @@ def find(
     if provider in table:
         _refuse_other_spelling(provider, model, table[provider])
         return table[provider]
+    plugins = [each.name for each in announced(PROVIDERS)]
+    if provider in plugins:
+        return ProviderEntry(provider, "", "", (), plugin=True)
     if provider not in _VENDORS and provider not in _BEHIND:
         names = {*table, *more}
         raise UsageError(
@@ -210,6 +216,8 @@ def host_of(entry: ProviderEntry) -> str:
     """Return the host that the models of a provider are asked at, in words."""
     if entry.name == "local":
         return THIS_MACHINE
+    if entry.plugin:
+        return f"where the plugin {entry.name!r} asks"
     return urlsplit(entry.base_url).netloc if entry.base_url else "the host that litellm knows"
 
 

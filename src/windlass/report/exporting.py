@@ -1,7 +1,7 @@
 """A session written out: as the lists that other programs take, or as a page to read.
 
-`jsonl` is a log of the calls as they were sent, which `windlass import` reads again, and `otel`
-their spans; the others are what was said, in order and unshortened.
+`jsonl` is a log of the calls as they were sent, which `windlass import` reads again; the others
+are what was said, in order and unshortened. Plugins add forms.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Final
 
 from windlass.caching.rates import money
@@ -26,8 +25,7 @@ from windlass.report.calls import SessionRecord
 from windlass.report.page import page
 from windlass.safety.foreign import parse_json
 from windlass.safety.redaction import redacted_json, redacted_text
-from windlass.telemetry.genai_messages import Contents
-from windlass.telemetry.otlp_json import session_lines
+from windlass.settings.plugins import EXPORTERS, load_plugin, plugin_names
 from windlass.wire import anthropic
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
@@ -37,16 +35,20 @@ LONG: Final = 2_000
 
 
 def export(store: Store, session_id: str, form: str, *, redact: bool = False) -> Iterator[str]:
-    """Yield the pieces of a session's text in a form: a key of `FORMS`.
+    """Yield the pieces of a session's text in a form: a key of `FORMS`, or a plugin's.
 
     `redact` takes credentials out. Raises UsageError for an unknown form or session.
     """
-    if form not in FORMS:
-        raise UsageError(f"unknown form {form!r}: {did_you_mean(form, FORMS)}")
-    yield from FORMS[form](_Session(store, session_id, redact=redact))
+    write = FORMS.get(form)
+    if write is None:
+        known = (*FORMS, *plugin_names(EXPORTERS))
+        if form not in known:
+            raise UsageError(f"unknown form {form!r}: {did_you_mean(form, known)}")
+        write = load_plugin(EXPORTERS, form)
+    yield from write(ExportedSession(store, session_id, redact=redact))
 
 
-class _Session(SessionRecord):
+class ExportedSession(SessionRecord):
     """What is written out of a session."""
 
     def __init__(self, store: Store, session_id: str, *, redact: bool) -> None:
@@ -121,7 +123,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def _openai(session: _Session) -> Iterator[str]:
+def _openai(session: ExportedSession) -> Iterator[str]:
     load = session.store.picture
     body: dict[str, Any] = {
         "model": _bare(session.start.model),
@@ -132,7 +134,7 @@ def _openai(session: _Session) -> Iterator[str]:
     yield _json(body)
 
 
-def _anthropic(session: _Session) -> Iterator[str]:
+def _anthropic(session: ExportedSession) -> Iterator[str]:
     request = Request(
         _bare(session.start.model),
         tuple(message for _, message in session.said()),
@@ -150,7 +152,7 @@ def _logged(message: Message, load: Callable[[str], bytes]) -> dict[str, Any]:
     return {**to_openai(message, load), **({"is_error": True} if message.failed else {})}
 
 
-def _jsonl(session: _Session) -> Iterator[str]:
+def _jsonl(session: ExportedSession) -> Iterator[str]:
     load = session.store.picture
     grade = imported_from(session.start.cascade).get("grade")
     for call in session.calls:
@@ -190,11 +192,6 @@ def _jsonl(session: _Session) -> Iterator[str]:
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def _otel(session: _Session, *, contents: bool) -> Iterator[str]:
-    told = Contents(contents, session.shown, session.value)
-    return session_lines(session.store, session.session_id, told)
-
-
 # ---- for people ---------------------------------------------------------------------
 
 
@@ -209,7 +206,7 @@ class _Entry:
     calls: Sequence[ToolCall]
 
 
-def _entries(session: _Session) -> Iterator[_Entry]:
+def _entries(session: ExportedSession) -> Iterator[_Entry]:
     number = 0
     for stored, message in session.said():
         row = stored.row
@@ -233,7 +230,7 @@ def _entries(session: _Session) -> Iterator[_Entry]:
         )
 
 
-def _about(session: _Session) -> list[str]:
+def _about(session: ExportedSession) -> list[str]:
     start = session.start
     began = datetime.fromtimestamp(start.timestamp, UTC)
     lines = [f"session {session.session_id}, {began:%Y-%m-%d %H:%M} UTC, {start.model}"]
@@ -242,7 +239,7 @@ def _about(session: _Session) -> list[str]:
     return lines
 
 
-def _markdown(session: _Session) -> Iterator[str]:
+def _markdown(session: ExportedSession) -> Iterator[str]:
     yield f"# {_one_line(session.start.cascade_id)}\n\n"
     yield "".join(f"{line}  \n" for line in _about(session))
     phase: str | None = None
@@ -271,7 +268,7 @@ def _fenced(text: str, kind: str = "text") -> str:
     return f"{fence}{kind}\n{text}\n{fence}"
 
 
-def _html(session: _Session) -> Iterator[str]:
+def _html(session: ExportedSession) -> Iterator[str]:
     def data_url(part: Picture) -> str:
         data = base64.b64encode(session.store.picture(part.sha256)).decode()
         return f"data:{part.media_type};base64,{data}"
@@ -286,14 +283,12 @@ def _html(session: _Session) -> Iterator[str]:
     )
 
 
-FORMS: Final[Mapping[str, Callable[[_Session], Iterator[str]]]] = {
+FORMS: Final[Mapping[str, Callable[[ExportedSession], Iterator[str]]]] = {
     "openai": _openai,
     "anthropic": _anthropic,
     "markdown": _markdown,
     "jsonl": _jsonl,
     "html": _html,
-    "otel": partial(_otel, contents=False),
-    "otel-content": partial(_otel, contents=True),
 }
-JSON_FORMS: Final = frozenset({"openai", "anthropic", "jsonl", "otel", "otel-content"})
-"""Those that programs read."""
+PAGES: Final = frozenset({"markdown", "html"})
+"""The forms that people read; the others are JSON."""

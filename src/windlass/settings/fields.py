@@ -36,6 +36,7 @@ from windlass.declared import (
 from windlass.errors import UsageError
 from windlass.safety.redaction import redacted
 from windlass.selection.card_settings import NONE, CardOptions
+from windlass.settings.plugins import EXTRAS, STORES, plugin_names
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -54,8 +55,6 @@ ADDRESSES: Final[Mapping[str, tuple[str, str]]] = {
 """The variables that give the vendors' own clients another address, and the version that those
 clients append to it."""
 
-STORE_SCHEMES: Final = ("clickhouse", "chdb")
-
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
@@ -63,6 +62,11 @@ class StoreAddress:
 
     url: str
     folder: Path
+
+    @property
+    def scheme(self) -> str:
+        """The kind of store: what stands before `://`."""
+        return self.url.partition("://")[0]
 
     def __str__(self) -> str:
         place, mark, options = self.url.partition("?")
@@ -101,8 +105,8 @@ def read_store(value: Any, folder: Path) -> Path | StoreAddress:
         return place
     url = value.strip()
     scheme, _, rest = url.partition("://")
-    if scheme not in STORE_SCHEMES:
-        known = ", ".join(f"{name}://" for name in STORE_SCHEMES)
+    if scheme not in EXTRAS[STORES] and scheme not in plugin_names(STORES):
+        known = ", ".join(f"{name}://" for name in plugin_names(STORES))
         raise UsageError(f"store: {scheme!r} is not a kind of store; give a folder, or {known}")
     user, at, _ = rest.partition("/")[0].rpartition("@")
     if at and ":" in user:

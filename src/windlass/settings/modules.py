@@ -20,14 +20,10 @@ from importlib.util import module_from_spec
 from pathlib import Path, PurePath
 from threading import RLock
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.safety.imports import logging_unchanged
 from windlass.settings.trust import user_folder
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 _LOCK: Final = RLock()
 _LOADED: Final[dict[str, str]] = {}
@@ -185,26 +181,6 @@ class Modules:
             if rest and _is_code(rest):
                 return f"what Python could import, because {str(place)!r} is on its path"
         return None
-
-
-def announced(group: str) -> tuple[EntryPoint, ...]:
-    """List the entry points of a group that installed packages have, by name."""
-    from importlib.metadata import entry_points  # takes longer than this whole module
-
-    return tuple(sorted(entry_points(group=group), key=lambda each: each.name))
-
-
-def load_announced(entry: EntryPoint, what: str) -> Any:
-    """Load what an entry point names. Raises UsageError, which calls it `what` it is to be."""
-    try:
-        with logging_unchanged(entry.module):
-            return entry.load()
-    except Exception as problem:  # a package's own code runs here and may raise anything
-        package = entry.dist.name if entry.dist else "an unknown package"
-        raise UsageError(
-            f"the {what} {entry.name!r} of {package} cannot be loaded from {entry.value!r}:"
-            f" {type(problem).__name__}: {problem}"
-        ) from problem
 
 
 def _load(top: str, spec: ModuleSpec) -> None:

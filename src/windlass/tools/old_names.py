@@ -16,13 +16,14 @@ from typing import Any, Final
 from windlass.errors import ToolError
 from windlass.safety.files import UnreadableError, read_bytes
 from windlass.safety.patterns import compile_pattern
+from windlass.settings.plugins import TOOLS, load_plugin
 from windlass.tools import paths
 from windlass.tools.base import Tool, ToolContext
-from windlass.tools.data.sql import QUERY_S, run_sql
 from windlass.tools.decode import decode_text
 from windlass.tools.files import list_files
 from windlass.tools.registry import make_tool
 
+_RUN_SQL: Final = "run_sql"
 _MOST_BYTES: Final = 2_000_000
 _MOST_FILES: Final = 5_000
 _LONGEST: Final = 300
@@ -52,9 +53,9 @@ def ask_sql(
     """
     if bool(query.strip()) == bool(sql.strip()):
         raise ToolError("give one statement, as 'query' (or as 'sql')")
-    answer = run_sql(context, query if query.strip() else sql, limit)
+    answer = load_plugin(TOOLS, _RUN_SQL)(context, query if query.strip() else sql, limit)
     if (named := connection or db_path) is None:
-        return answer
+        return str(answer)
     return f"(there are no connections such as {named!r}: all data files are asked)\n{answer}"
 
 
@@ -118,5 +119,7 @@ def tool_of_old_name(name: str) -> Tool | None:
     if name not in OLD_NAMES:
         return None
     function, reads = OLD_NAMES[name]
-    seconds = QUERY_S + 10 if function is ask_sql else None
-    return replace(make_tool(function, name=name, timeout_s=seconds), effects="none", reads=reads)
+    made = make_tool(function, name=name)
+    if function is ask_sql:
+        made = replace(made, timeout_s=make_tool(load_plugin(TOOLS, _RUN_SQL)).timeout_s)
+    return replace(made, effects="none", reads=reads)

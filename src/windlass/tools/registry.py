@@ -19,21 +19,11 @@ from types import ModuleType
 from typing import Any, Final, TypeVar, overload
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.settings.modules import Modules, announced, load_announced
+from windlass.settings.modules import Modules
+from windlass.settings.plugins import EXTRAS, TOOLS, announced, load_announced, missing_plugin
 from windlass.tools.base import TIMEOUT_S, Effects, Tool
 
-GROUP: Final = "windlass.tools"
-"""The entry point group in which a package announces its tools."""
-
-BUILTIN_MODULES: Final = (
-    "data.charts",
-    "files",
-    "data.forecasts",
-    "searching",
-    "set_state",
-    "data.sql",
-    "web",
-)
+BUILTIN_MODULES: Final = ("files", "searching", "set_state", "web")
 
 _MARK: Final = "__windlass_tool__"
 # What OpenAI, Anthropic and Gemini all accept as a function name.
@@ -217,6 +207,8 @@ class Registry:
             return self._tools[name]
         if ":" in name:
             return self.resolve(name)
+        if name in EXTRAS[TOOLS]:
+            raise missing_plugin(TOOLS, name)
         raise UsageError(f"unknown tool {name!r}: {did_you_mean(name, self._tools)}")
 
     def of_tackle(self, tackle: Sequence[str]) -> tuple[Tool, ...]:
@@ -252,7 +244,7 @@ class Registry:
 
         An entry point names a function, a `Tool`, or a module with marked functions.
         """
-        for entry in announced(GROUP):
+        for entry in announced(TOOLS):
             target = load_announced(entry, "tool")
             if isinstance(target, ModuleType):
                 self.add_marked(target)

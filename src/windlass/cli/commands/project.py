@@ -11,6 +11,7 @@ from windlass.cli.command import command
 from windlass.cli.options import Lenient, StoreOption, Through, Trust
 from windlass.cli.output import out, print_json, printed_as_json
 from windlass.errors import UsageError, did_you_mean
+from windlass.settings.plugins import STORES, load_plugin
 
 
 @command()
@@ -50,15 +51,15 @@ def schema(
 ) -> None:
     """Print the schema of cascades or tasks, or the SQL of ClickHouse tables."""
     from windlass.cascade.published_schema import json_schema
-    from windlass.history.clickhouse.layout import TableOptions, script
     from windlass.tasks.parse import relax_ng
 
     if of == "clickhouse":
         for name, value in (("--ttl-days", ttl_days), ("--vectors", vectors)):
             if value is not None and value < 1:
                 raise UsageError(f"{name} must be a whole number from 1, not {value}")
-        options = TableOptions(ttl_days=ttl_days, vectors=vectors)
-        out.print(script(options), end="")
+        plugin = load_plugin(STORES, of)
+        options = plugin.TableOptions(ttl_days=ttl_days, vectors=vectors)
+        out.print(plugin.script(options), end="")
     elif of not in ("cascade", "operators"):
         names = ("cascade", "clickhouse", "operators")
         raise UsageError(f"no schema of {of!r}: {did_you_mean(of, names)}")

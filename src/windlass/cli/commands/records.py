@@ -280,7 +280,7 @@ def export(
     with open_existing(store) as history:
         found = history.find_session(session)
         pieces = exporting.export(history, found, form, redact=redact)
-        shown = map(escaped_json if form in exporting.JSON_FORMS else escaped, pieces)
+        shown = map(escaped if form in exporting.PAGES else escaped_json, pieces)
         if file is not None:
             write_output(file, shown, force=force)
             if not printed_as_json({"as": form, "file": file}):

@@ -1,4 +1,4 @@
-"""Commands that show recorded sessions: sessions, show, explain, diff, report, serve."""
+"""Commands that show recorded sessions: sessions, show, explain, diff, report."""
 
 from __future__ import annotations
 
@@ -229,64 +229,3 @@ def report(
         print_session_report(
             session, store, calls=of_session.calls, html=page.html, force=page.force
         )
-
-
-@command(has_json=False)
-def serve(
-    session: Annotated[
-        str | None, Argument(help="The session to begin with, as in show (default: the list).")
-    ] = None,
-    *,
-    store: StoreOption = None,
-    port: Annotated[
-        int, Option("--port", help="The port of this machine (0: any that is free).")
-    ] = 7410,
-    token: Annotated[
-        str | None, Option("--token", help="What the address must hold (default: made anew).")
-    ] = None,
-    no_open: Annotated[bool, Option("--no-open", help="Do not open a browser.")] = False,
-) -> None:
-    """Show the sessions of the store in a browser: every call, what it saw, why, what it cost.
-
-    It prints the address, answers on this machine alone, and changes nothing. Ctrl-C ends it.
-    """
-    from windlass.cli.named_store import read_settings
-    from windlass.cli.output import out
-    from windlass.web.serving import serve as serve_pages
-
-    def tell(address: str) -> None:
-        out.print(f"the inspector: {address}")
-        out.print("Ctrl-C ends it")
-        out.file.flush()
-
-    serve_pages(
-        read_settings(store),
-        session=session,
-        port=port,
-        token=token,
-        on_ready=tell,
-        open_browser=None if no_open or not _has_windows() else _open_browser,
-    )
-
-
-def _has_windows() -> bool:
-    """Whether there is a screen for a browser that needs no terminal."""
-    import os
-    import sys
-
-    if not sys.platform.startswith("linux"):
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def _open_browser(address: str) -> None:
-    """Open an address in the user's browser."""
-    import webbrowser
-    from contextlib import suppress
-    from threading import Thread
-
-    def show() -> None:
-        with suppress(webbrowser.Error, OSError):
-            webbrowser.open(address)
-
-    Thread(target=show, daemon=True).start()

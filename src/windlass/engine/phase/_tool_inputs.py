@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from windlass.cascade.deterministic import INPUTS, SQL
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import RUN_SQL
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.phase.query_values import QueryValues
 from windlass.engine.phase.rule_texts import recorded_in
 from windlass.errors import ContextError, UsageError
 from windlass.messages import ToolCall, canonical_json
 from windlass.safety.files import PROMPT_BYTES, UnreadableError
+from windlass.settings.plugins import QUERIES, load_plugin
 from windlass.text.templates import as_value, render
 from windlass.tools.base import Tool
 from windlass.tools.registry import make_tool
@@ -59,11 +60,7 @@ def sql_tool(phase: Phase) -> Tool | None:
     """Return what runs the query of a `sql:` phase; None: it runs another tool."""
     if phase.tool is None or not phase.tool.startswith(SQL):
         return None
-    # Loaded only where it is named.
-    from windlass.tools.data.sql import QUERY_S, query_rows
-
-    made = make_tool(query_rows, name=RUN_SQL, timeout_s=QUERY_S + 10)
-    return replace(made, reads=("query",), effects="none")
+    return make_tool(load_plugin(QUERIES, SQL.removesuffix(":")), name=RUN_SQL)
 
 
 def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
@@ -106,9 +103,6 @@ def _query(run: CascadeRun, phase: Phase, arguments: dict[str, Any]) -> str:
         template = run.folders.read_text(name, PROMPT_BYTES)
     except UnreadableError as error:
         raise UsageError(f"phase {phase.name!r}: {name!r} {error}") from error
-    # Loaded only where it is named.
-    from windlass.tools.data.query_values import QueryValues
-
     seen = {**run.template_values(), "input": {**run.input, **arguments}}
     where, values = str(run.folders.at(name)), QueryValues()
     moments = {**arguments, INPUTS: arguments}

@@ -1,0 +1,1 @@
+"""Recordings of more programs than the core reads: one module a format."""

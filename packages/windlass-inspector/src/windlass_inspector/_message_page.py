@@ -1,0 +1,72 @@
+"""The page of a message: its life, its text, and its pictures as files of their own."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from windlass.errors import UsageError
+from windlass.safety.escaping import escaped
+from windlass_inspector._inspector import Inspector, number_in
+from windlass_inspector._message_parts import WHOLE, parts_of
+from windlass_inspector._rendering import name_in
+
+_CALLS: Final = 100
+"""Calls of a page."""
+_SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""Kinds of pictures that a browser only draws; others may hold programs."""
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def message_page(inspector: Inspector, request: Request) -> Response:
+    """Where a message was born, each call that paid for it, each edit, each recall."""
+    session = inspector.session(request)
+    life = session.life(name_in(request.path_params["message"]))
+    at = number_in(request.query_params.get("from", "")) or 0
+    begin = min(at, max(0, len(life.paid) - 1)) // _CALLS * _CALLS
+    message = session.said(life.message_id)
+    changed = next((each for each in reversed(life.paid) if not each.is_whole), None)
+    sent = None
+    if changed is not None:
+        seen = session.call(changed.call).see(changed.position)
+        sent = None if seen.message.key == message.key else parts_of(seen.message, WHOLE)
+    return inspector.respond(
+        "message.html",
+        session,
+        life=life,
+        row=life.stored.row,
+        message=message,
+        parts=parts_of(message, WHOLE),
+        sent=sent,
+        sent_in=changed,
+        paid=life.paid[begin : begin + _CALLS],
+        begin=begin,
+        step=_CALLS,
+    )
+
+
+def text_of_message(inspector: Inspector, request: Request) -> Response:
+    """Return all text of a message, by itself."""
+    session = inspector.session(request)
+    life = session.life(name_in(request.path_params["message"]))
+    message = session.said(life.message_id)
+    calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
+    text = "\n".join([message.text, *calls])
+    return PlainTextResponse(escaped(text))
+
+
+def picture(inspector: Inspector, request: Request) -> Response:
+    """The bytes of a picture of the session. Raises UsageError where it has none of that hash."""
+    session = inspector.session(request)
+    sha256 = request.path_params["sha256"]
+    media_type = None
+    if _SHA256.fullmatch(sha256):
+        media_type = session.media_type(sha256)
+    if media_type is None:
+        raise UsageError(f"session {session.session_id!r} has no picture {sha256!r}")
+    if media_type not in _SHOWN:
+        raise UsageError(f"picture {sha256!r} is a file of {media_type!r}, which is not shown here")
+    return Response(inspector.store.picture(sha256), media_type=media_type)

@@ -1,1 +1,0 @@
-"""The store for those who outgrow one machine: ClickHouse, a server's or in process."""
