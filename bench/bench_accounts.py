@@ -31,7 +31,7 @@ from tests.providers.model_server import model_server, reads_logs
 from tests.support.hooks_agent import RecordingAgent, bash, lines
 from tests.support.report_costs import PRICED
 from tests.support.web_sessions import store_sessions
-from tests.web.conftest import signed_in
+from tests_inspector.conftest import signed_in
 
 import windlass as library
 from windlass.cli import main as command_line

@@ -3,9 +3,9 @@
     python -m bench.bench_stores [--rows N] [--json FILE] [--folder DISK]
 
 SQLite needs nothing. With the packages of `make clickhouse` it also measures the ClickHouse
-engine in this process (chdb), and the same engine behind the test server of
-`tests_apart/clickhouse` over the real client: what the client and HTTP add, on one machine,
-without a queue of asynchronous inserts and without a network. A production server is neither.
+engine in this process (chdb), and the same engine behind the server of the plugin's tests over the
+real client: what the client and HTTP add, on one machine, without a queue of asynchronous inserts
+and without a network. A production server is neither.
 
 Appends are durable ones: SQLite with synchronous FULL, ClickHouse with fsync_after_insert.
 A kill is a kill -9 of the process that appends (in process, of the engine with it); recovery
@@ -179,13 +179,13 @@ def kill(line: Line, address: str, kills: int) -> None:
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
     """The address of a database on the test server."""
-    from tests_apart.clickhouse.server import PASSWORD as PASSED
-    from tests_apart.clickhouse.server import USER
+    from tests_clickhouse.server import PASSWORD as PASSED
+    from tests_clickhouse.server import USER
 
     from windlass_clickhouse.client import ClickHouseClient, Target
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests_apart.clickhouse.server", str(folder / "engine")],
+        [sys.executable, "-m", "tests_clickhouse.server", str(folder / "engine")],
         cwd=_ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import anthropic
 import pytest
+from tests_inspector.conftest import signed_in
 
 import windlass as library
 from tests.cli.conftest import CommandLine
@@ -19,7 +20,6 @@ from tests.importing.making import Session, write_lines
 from tests.providers.model_server import model_server, reads_logs
 from tests.support.report_costs import PRICED
 from tests.support.web_sessions import ODD, store_sessions
-from tests.web.conftest import signed_in
 from windlass.caching.rates import money
 from windlass.history.sqlite import SqliteStore
 from windlass.hooks._mcp_answers import ToolAnswers

@@ -15,6 +15,7 @@ import anthropic
 import openai
 import pytest
 from google import genai
+from tests_inspector.conftest import signed_in
 
 import windlass as library
 from tests.cli.conftest import CommandLine, windlass
@@ -23,7 +24,6 @@ from tests.context.doors import ASYNC_DOORS, DOORS, broken, scripted, through
 from tests.context.loops import LOOPS, claude_request
 from tests.providers.model_server import ModelServer, log, model_server, reads_logs
 from tests.providers.server import streamed, whole
-from tests.web.conftest import signed_in
 from windlass.caching.rates import money
 from windlass.context import _threads
 from windlass.errors import UsageError

@@ -260,11 +260,18 @@ class TestRegistry:
 
     def test_helps_with_an_unknown_name(self) -> None:
         with pytest.raises(UsageError, match="unknown tool 'run_sq': did you mean 'run_sql'"):
-            builtin().get("run_sq")
+            installed().get("run_sq")
 
     def test_needs_a_marked_function_in_a_module(self) -> None:
         with pytest.raises(UsageError, match="no function marked with @tool"):
             Registry().add_module("windlass.errors")
+
+
+def installed() -> Registry:
+    """The tools of the core and of the packages beside it."""
+    known = builtin()
+    known.load_entry_points()
+    return known
 
 
 class TestEntryPoints:
@@ -322,8 +329,8 @@ class TestReadsAndWrites:
         with pytest.raises(UsageError, match="'sorce' is none; did you mean 'source'"):
             make_tool(read)
 
-    def test_of_the_builtins(self) -> None:
-        registry = builtin()
+    def test_of_those_that_are_there(self) -> None:
+        registry = installed()
         told = {name: registry.get(name) for name in registry.names()}
         declared = {n: (t.reads, t.writes) for n, t in told.items() if t.reads or t.writes}
         assert declared == {
@@ -346,7 +353,7 @@ class TestSentNames:
         assert sent_name(long + "1") != sent_name(long + "2")
 
     def test_of_plain_names_are_themselves(self) -> None:
-        assert [sent_name(name) for name in builtin().names()] == list(builtin().names())
+        assert [sent_name(name) for name in installed().names()] == list(installed().names())
 
     def test_two_tools_may_not_share_one(self) -> None:
         registry = Registry()
@@ -357,20 +364,12 @@ class TestSentNames:
 
 class TestBuiltins:
     def test_are_these(self) -> None:
-        assert builtin().names() == (
-            "create_chart",
-            "forecast",
-            "http_get",
-            "list_files",
-            "read_file",
-            "run_sql",
-            "set_state",
-            "web_search",
-            "write_file",
-        )
+        own = ("http_get", "list_files", "read_file", "set_state", "web_search", "write_file")
+        assert builtin().names() == own
+        assert set(installed().names()) == {*own, "create_chart", "forecast", "run_sql"}
 
     def test_describe_every_parameter_and_receive_the_context(self) -> None:
-        known = builtin()
+        known = installed()
         for name in known.names():
             made = known.get(name)
             assert made.spec.description, name
@@ -382,7 +381,7 @@ class TestBuiltins:
     def test_do_not_import_their_optional_packages(self) -> None:
         code = (
             "import sys; from windlass.tools.registry import builtin; "
-            "assert 'pydantic' not in sys.modules; builtin(); "
+            "assert 'pydantic' not in sys.modules; builtin().load_entry_points(); "
             "print(sorted({'duckdb', 'matplotlib', 'numpy'} & set(sys.modules)))"
         )
         done = subprocess.run(

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.importing.making import write_lines
 from tests.support.importing_otel import SECOND, export, pairs, part, span, spans
+
 from windlass.errors import UsageError
 from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings

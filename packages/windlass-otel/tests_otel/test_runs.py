@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.support.engine_resume import Gone, Model, look, note, noted, script
 from tests.support.engine_soundings import picking, sounded
 from tests.support.engine_sub_cascades import write
 from tests.support.telemetry import Collected, content
+
+import windlass
 from windlass.api.engine import Engine
 from windlass.errors import ProviderError, UsageError
 from windlass.providers.scripted import Scripted

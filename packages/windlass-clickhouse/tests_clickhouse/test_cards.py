@@ -11,7 +11,7 @@ import pytest
 from tests.history.builders import row, start
 from tests.support.history_cards_kept import SAID, card
 
-from tests_apart.clickhouse.test_trouble import client, make, store, trouble
+from tests_clickhouse.test_trouble import client, make, store, trouble
 from windlass.engine.cards.card_queue import CardWorker, Queue
 from windlass.engine.cards.maker import CardMaker
 from windlass.history.base import Batch

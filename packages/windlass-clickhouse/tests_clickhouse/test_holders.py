@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.history.builders import row, start
 
-from tests_apart.clickhouse.conftest import at_port
-from tests_apart.clickhouse.server import PASSWORD
+from tests_clickhouse.conftest import at_port
+from tests_clickhouse.server import PASSWORD
 from windlass.errors import SessionHeld
 from windlass.history._blobs import Blobs
 from windlass.history.base import Batch, SessionFilter

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 
-from tests_apart.browser.chromium import Watched, chromium
-from tests_apart.browser.served import Served, live, pages_of, served, store_all
+from tests_browser.chromium import Watched, chromium
+from tests_browser.served import Served, live, pages_of, served, store_all
 from windlass.history.sqlite import SqliteStore
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.history.builders import row, start
-from tests.web.conftest import PORT, Pages, signed_in
+
+from tests_inspector.conftest import PORT, Pages, signed_in
 from windlass.history.base import Batch, Outcome
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import assistant, user

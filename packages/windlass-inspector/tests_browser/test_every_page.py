@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from tests_apart.browser.chromium import THEMES, WIDTHS, Watched
-from tests_apart.browser.served import PAGES, Served
+from tests_browser.chromium import THEMES, WIDTHS, Watched
+from tests_browser.served import PAGES, Served
 
 _FOLD = "(open) => document.querySelectorAll('details').forEach((each) => { each.open = open })"
 _PAPER = 768

@@ -18,7 +18,7 @@ import pytest
 from windlass.errors import ToolError
 from windlass.messages import ToolCall
 from windlass.tools.base import ToolContext
-from windlass.tools.registry import builtin
+from windlass.tools.registry import make_tool
 from windlass.tools.runner import run_tool
 from windlass_data.sql import ask_for_rows, run_sql
 
@@ -207,7 +207,7 @@ class TestGivenUp:
         self, context: ToolContext, call: Callable[..., ToolCall], how: str
     ) -> None:
         limit = 0.5 if how == "time limit" else 60.0
-        tool = replace(builtin().get("run_sql"), timeout_s=limit)
+        tool = replace(make_tool(run_sql), timeout_s=limit)
         running = asyncio.ensure_future(run_tool(tool, call("run_sql", query=ENDLESS), context))
         if how == "cancelled":
             await asyncio.sleep(1)
@@ -226,7 +226,7 @@ class TestGivenUp:
                 "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
                 " SELECT count(*) AS c FROM n"
             )
-        tool = replace(builtin().get("run_sql"), timeout_s=0.5)
+        tool = replace(make_tool(run_sql), timeout_s=0.5)
         asked = call("run_sql", query="SELECT * FROM endless.v")
         assert "time limit of 0.5 s" in (await run_tool(tool, asked, context)).text
         has_ended("tool run_sql")

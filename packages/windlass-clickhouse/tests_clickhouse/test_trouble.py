@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.history.builders import LONG, a_session, row, start
 
-from tests_apart.clickhouse.conftest import at_port
-from tests_apart.clickhouse.server import PASSWORD, USER
+from tests_clickhouse.conftest import at_port
+from tests_clickhouse.server import PASSWORD, USER
 from windlass.errors import StoreError, UsageError
 from windlass.history._blobs import Blobs
 from windlass.history.base import Batch, Outcome

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from tests.support.web_sessions import ODD
-from tests.web.conftest import PORT, TOKEN, Elements, Pages, client_of
+
+from tests_inspector.conftest import PORT, TOKEN, Elements, Pages, client_of
 from windlass.history.sqlite import SqliteStore
 from windlass_inspector._rendering import address
 

@@ -1,6 +1,6 @@
 """A ClickHouse to test against: the real engine (chdb) behind its HTTP interface.
 
-    python -m tests_apart.clickhouse.server FOLDER
+    python -m tests_clickhouse.server FOLDER
 
 It prints its port and serves until its standard input ends. It knows one user, `windlass` with
 the password `right`, and speaks what the real client speaks: settings and parameters in the

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import CommandLine
 
-from tests_apart.clickhouse.server import PASSWORD, USER
+from tests_clickhouse.server import PASSWORD, USER
 
 CASCADE = {
     "cascade_id": "two",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import House, by_phase, call, calls, cascade, phase
 from tests.importing.making import Session, result, text, used, write_lines
@@ -15,6 +14,7 @@ from tests.importing.making import call as called
 from tests.support.engine_soundings import picking, sounded
 from tests.support.engine_sub_cascades import write
 from tests.support.telemetry import Collected
+
 from windlass.importing.streams import recordings
 from windlass.wire.genai_names import ATTRIBUTES
 from windlass_otel.genai_messages import Contents

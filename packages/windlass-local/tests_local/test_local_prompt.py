@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-
 from tests.strategies import conversations, rough_texts
+
 from windlass.errors import ProviderError
 from windlass.messages import (
     Message,

@@ -9,7 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-
 from tests.cli.conftest import windlass
 from tests.engine.conftest import house
 from tests.support.telemetry import Collected

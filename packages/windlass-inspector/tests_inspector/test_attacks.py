@@ -20,10 +20,10 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-
 from tests.attacks.conftest import odd_words
 from tests.support.web_sessions import run_whole
-from tests.web.conftest import Elements, Pages, signed_in
+
+from tests_inspector.conftest import Elements, Pages, signed_in
 from windlass.history.sqlite import SqliteStore
 from windlass_inspector._limits import CONNECTIONS, HEAD_S
 

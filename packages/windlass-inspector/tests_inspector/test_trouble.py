@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx
 import pytest
 from starlette.testclient import TestClient
-
 from tests.cli.conftest import CommandLine
 from tests.cli.conftest import windlass as windlass_fixture
-from tests.web.conftest import Pages, signed_in
+
+from tests_inspector.conftest import Pages, signed_in
 from windlass.errors import StoreError, UsageError
 from windlass.history.sqlite import SqliteStore
 from windlass.settings.settings import Settings

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
-from tests.telemetry.conftest import Collector
+
+from tests_otel.conftest import Collector
 from windlass.importing.streams import recordings
 from windlass_otel import sdk
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-
 from tests.support.report_costs import PRICED
 from tests.support.web_sessions import store_sessions
+
 from windlass.history.base import Store
 from windlass.history.sqlite import SqliteStore
 

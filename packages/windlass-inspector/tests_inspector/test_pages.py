@@ -7,10 +7,10 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import pytest
-
 from tests.support.report_costs import PRICED
 from tests.support.web_sessions import HOSTILE, ODD
-from tests.web.conftest import Elements, Pages, signed_in
+
+from tests_inspector.conftest import Elements, Pages, signed_in
 from windlass.caching.rates import money, rate
 from windlass.history.base import NodeType, SessionFilter
 from windlass.report.contents import call_report

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import windlass  # noqa: F401 - a fixture of the tests of commands
 
-from tests_apart.clickhouse.server import PASSWORD, USER
+from tests_clickhouse.server import PASSWORD, USER
 from windlass.history._blobs import Blobs
 from windlass.history.base import Store
 from windlass_clickhouse.client import ClickHouseClient, Target
@@ -24,7 +24,7 @@ _databases = itertools.count(1)
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a server with the real engine, for all tests."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "tests_apart.clickhouse.server", str(tmp_path_factory.mktemp("db"))],
+        [sys.executable, "-m", "tests_clickhouse.server", str(tmp_path_factory.mktemp("db"))],
         cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

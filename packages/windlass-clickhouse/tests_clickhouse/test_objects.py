@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.history.builders import LONG, a_session, png, row, seen
 
-from tests_apart.clickhouse.conftest import at_port
-from tests_apart.clickhouse.s3 import Handler, serving
-from tests_apart.clickhouse.server import PASSWORD
+from tests_clickhouse.conftest import at_port
+from tests_clickhouse.s3 import Handler, serving
+from tests_clickhouse.server import PASSWORD
 from windlass.errors import StoreError, UsageError
 from windlass.history._blobs import BlobPlace, Blobs
 from windlass.history.base import Batch

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests_apart.browser.chromium import WIDTHS, Watched
-from tests_apart.browser.served import PAGES, TOKEN, Served, grow_live
+from tests_browser.chromium import WIDTHS, Watched
+from tests_browser.served import PAGES, TOKEN, Served, grow_live
 
 _MOST = 80
 """Times that Tab is pressed at most."""
