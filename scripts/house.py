@@ -1,4 +1,4 @@
-"""Measure how the package is laid out, and print the measures.
+"""Measure how the packages are laid out, and print the measures: the core first, then all.
 
     python scripts/house.py [-v]
 
@@ -22,8 +22,12 @@ from typing import Final
 import grimp
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PACKAGE: Final = ROOT / "src" / "windlass"
-TESTS: Final = ROOT / "tests"
+PACKAGES: Final = {
+    path.name: path for path in sorted(ROOT.glob("packages/*/src/*")) if path.is_dir()
+}
+"""The folder of each package, by the name that is imported."""
+CORE: Final = "windlass"
+PACKAGE: Final = PACKAGES[CORE]
 MOST_FIELDS: Final = 15
 """Fields of a class that are no more than a reader holds."""
 TURN: Final = "windlass.engine.turn.turn"
@@ -41,17 +45,18 @@ _LAYOUT: Final = {
 
 
 def module_files() -> dict[str, Path]:
-    """The file of each module, by its dotted name; packages included."""
+    """Return the file of each module of all packages, by its dotted name."""
     files = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        dotted = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-        files[dotted.removesuffix(".__init__")] = path
+    for folder in PACKAGES.values():
+        for path in sorted(folder.rglob("*.py")):
+            dotted = ".".join(path.relative_to(folder.parent).with_suffix("").parts)
+            files[dotted.removesuffix(".__init__")] = path
     return files
 
 
 def import_graph() -> grimp.ImportGraph:
-    """Which module of the package imports which."""
-    return grimp.build_graph("windlass", cache_dir=None)
+    """Return which module of the packages imports which."""
+    return grimp.build_graph(*PACKAGES, cache_dir=None)
 
 
 def lines_of_code(path: Path) -> int:
@@ -77,9 +82,9 @@ def loose_modules() -> list[str]:
 
 
 def lines_by_room() -> dict[str, int]:
-    """Lines of code of each folder of the package, the largest first."""
+    """Return the lines of code of each folder of the core, the largest first."""
     rooms: dict[str, int] = defaultdict(int)
-    for path in module_files().values():
+    for path in PACKAGE.rglob("*.py"):
         parts = path.relative_to(PACKAGE).parts
         rooms[f"{parts[0]}/" if len(parts) > 1 else "(root)"] += lines_of_code(path)
     return dict(sorted(rooms.items(), key=lambda room: room[1], reverse=True))
@@ -89,7 +94,7 @@ def repeated_file_names() -> dict[str, list[str]]:
     """Names that several files have, an underscore in front apart, with their folders."""
     homes: dict[str, list[str]] = defaultdict(list)
     for path in module_files().values():
-        folder = path.relative_to(PACKAGE).parent.as_posix()
+        *_, folder = path.parent.as_posix().rpartition("/src/")
         if path.name != "__init__.py":
             homes[path.stem.removeprefix("_")].append(folder)
     return {name: folders for name, folders in sorted(homes.items()) if len(folders) > 1}
@@ -170,18 +175,39 @@ def import_circles(graph: grimp.ImportGraph) -> list[list[str]]:
     return [list(circle) for circle in sorted(circles) if len(circle) > 1]
 
 
+def core_modules(graph: grimp.ImportGraph, package: str) -> list[str]:
+    """List the modules of the core that a package imports."""
+    inside = [module for module in graph.modules if module.partition(".")[0] == package]
+    reached = {
+        imported
+        for module in inside
+        for imported in graph.find_modules_directly_imported_by(module)
+    }
+    return sorted(name for name in reached if name.partition(".")[0] == CORE)
+
+
 def measures() -> Iterator[tuple[str, int, list[str]]]:
     """Each measure: what it counts, the number, and the names behind it."""
     graph = import_graph()
     rooms = lines_by_room()
     yield (
-        "lines of code (no blanks, comments, docstrings)",
+        "lines of code of the core (no blanks, comments, docstrings)",
         sum(rooms.values()),
         [f"{count:6,} {room}" for room, count in rooms.items()],
     )
-    yield "files", len(module_files()), []
-    tests = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in TESTS.rglob("*.py"))
-    yield "lines of tests, blank ones too", tests, []
+    yield "files of the core", sum(1 for _ in PACKAGE.rglob("*.py")), []
+    lines = {
+        name: sum(map(lines_of_code, folder.rglob("*.py"))) for name, folder in PACKAGES.items()
+    }
+    plugins = [f"{count:6,} {name}" for name, count in lines.items() if name != CORE]
+    yield "lines of code of all packages", sum(lines.values()), plugins
+    yield "files of all packages", len(module_files()), []
+    public = {name: core_modules(graph, name) for name in PACKAGES if name != CORE}
+    largest = max(public, key=lambda name: len(public[name]))
+    yield f"modules of the core that {largest} imports", len(public[largest]), public[largest]
+    tests = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("packages/*/tests_*/**/*.py")]
+    count = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in tests)
+    yield "lines of tests, blank ones too", count, []
     loose = loose_modules()
     yield "loose modules in the root", len(loose), loose
     most = sorted(parameters(), reverse=True)[:TOLD]

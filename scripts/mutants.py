@@ -27,7 +27,10 @@ sys.path.insert(0, str(ROOT))
 
 from scripts.requirements import collect  # noqa: E402 - needs the line above
 
-COPIED = ("bench", "design", "docs", "examples", "scripts", "src", "tests", "pyproject.toml")
+COPIED = (
+    *("bench", "design", "docs", "examples", "packages", "scripts", "tests"),
+    *("conftest.py", "pyproject.toml"),
+)
 _TIMED_OUT = re.compile(r"^(FAILED|ERROR) .* - ([\w.]+: )?(\w+\.)*Timeout.*$", re.MULTILINE)
 """A line of pytest's summary for a test that pytest, or a wait of its own, ended."""
 PASSED, FAILED = int(pytest.ExitCode.OK), int(pytest.ExitCode.TESTS_FAILED)
@@ -50,9 +53,10 @@ def read_mutants() -> list[Mutant]:
 
 def file_of(mutant: Mutant) -> Path:
     """The file that holds what is broken. Ends the program where there is no such one place."""
-    files = [path for path in (ROOT / "src").rglob("*.py") for _ in range(_times(mutant, path))]
+    sources = ROOT.glob("packages/*/src/**/*.py")
+    files = [path for path in sources for _ in range(_times(mutant, path))]
     if len(files) != 1 or mutant.old == mutant.new:
-        sys.exit(f"{mutant.row}: {mutant.old!r} stands {len(files)} times in src, not once")
+        sys.exit(f"{mutant.row}: {mutant.old!r} stands {len(files)} times, not once")
     return files[0].relative_to(ROOT)
 
 
@@ -68,7 +72,7 @@ def run_tests(copy: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[s
         cwd=copy,
         env={
             **os.environ,
-            "PYTHONPATH": str(copy / "src"),
+            "PYTHONPATH": os.pathsep.join(map(str, copy.glob("packages/*/src"))),
             "PYTHONDONTWRITEBYTECODE": "1",
             "COLUMNS": "1000",  # or the summary would be cut before the reason
         },

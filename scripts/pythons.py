@@ -28,7 +28,9 @@ WORKS = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
 
 def supported() -> list[str]:
     """The versions that pyproject.toml names, such as `3.13`."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads(
+        (ROOT / "packages" / "windlass" / "pyproject.toml").read_text(encoding="utf-8")
+    )["project"]
     names = [name.removeprefix(CLASSIFIER) for name in project["classifiers"]]
     return [name for name in names if name[:1].isdigit()]
 

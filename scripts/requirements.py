@@ -42,7 +42,7 @@ class _Collected:
 def collect() -> Mapping[str, list[str]]:
     """From a row's id to its tests. Ends the program where none can be collected."""
     collected, said = _Collected(), io.StringIO()
-    arguments = ["--collect-only", "-c", str(ROOT / "pyproject.toml"), str(ROOT / "tests")]
+    arguments = ["--collect-only", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
     with redirect_stdout(said):
         ended = pytest.main(arguments, plugins=[collected])
     if ended is not pytest.ExitCode.OK:

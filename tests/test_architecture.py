@@ -25,7 +25,7 @@ SHIPPED = (
     [
         path
         for folder in (
-            "src",
+            "packages",
             "tests",
             "tests_apart",
             "bench",
@@ -228,7 +228,7 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
     "path", [path for path in MODULES if ">>> " in path.read_text(encoding="utf-8")], ids=name_of
 )
 def test_examples_in_docstrings_hold(path: Path) -> None:
-    dotted = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    dotted = path.as_posix().rpartition("/src/")[2].removesuffix(".py").replace("/", ".")
     module = importlib.import_module(dotted.removesuffix(".__init__"))
     outcome = doctest.testmod(module)
     assert outcome.failed == 0

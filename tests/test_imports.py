@@ -11,14 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.architecture import MODULES, PACKAGE, ROOT, imports_of, name_of, tree_of
+from tests.support.architecture import MODULES, ROOT, imports_of, name_of, tree_of
 from windlass.safety.imports import logging_unchanged
 
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+PROJECTS = [
+    tomllib.loads(path.read_text())["project"]
+    for path in sorted(ROOT.glob("packages/*/pyproject.toml"))
+]
 OPTIONAL = {
     need.partition(">")[0].replace("-", "_").removesuffix("_core")
-    for needs in EXTRAS.values()
+    for project in PROJECTS
+    for needs in (
+        *project.get("optional-dependencies", {}).values(),
+        project["dependencies"] if project["name"] != "windlass" else (),
+    )
     for need in needs
+    if not need.startswith("windlass")
 }
 
 GREEDY = """
@@ -144,21 +152,21 @@ def test_every_library_of_an_extra_is_imported_so() -> None:
         tree = tree_of(path)
         foreign = {name.partition(".")[0] for name in imports_of(tree)} & OPTIONAL
         if foreign and "logging_unchanged(" not in path.read_text(encoding="utf-8"):
-            place = path.relative_to(PACKAGE).as_posix()
+            place = path.as_posix().rpartition("/src/")[2]
             assert place in TYPES_ONLY or place.startswith(PAGES), name_of(path)
 
 
-TYPES_ONLY = {"tools/data/sql.py"}
+TYPES_ONLY = {"windlass_data/sql.py"}
 """Modules that name a library's types, or use what another module has imported."""
-PAGES = "web/"
-"""The room whose one door, `web/serving.py`, imports the libraries before any of its pages."""
+PAGES = "windlass_inspector/"
+"""The package whose one door, `serving.py`, imports the libraries before any of its pages."""
 
 
 def test_the_door_of_the_pages_imports_their_libraries_first() -> None:
     imports = {
         name_of(path): imports_of(tree_of(path))
         for path in MODULES
-        if not path.relative_to(PACKAGE).as_posix().startswith(PAGES)
+        if f"/src/{PAGES}" not in path.as_posix() or path.name == "commands.py"
     }
     reached = {name for names in imports.values() for name in names if "windlass_inspector" in name}
     assert reached <= {"windlass_inspector.serving"}

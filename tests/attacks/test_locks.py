@@ -307,7 +307,7 @@ def test_a_recorder_is_opened_by_one_function() -> None:
                 name = function.id if isinstance(function, ast.Name) else ""
                 name = function.attr if isinstance(function, ast.Attribute) else name
                 if name in made:
-                    made[name].add(name_of(path).removeprefix("src/windlass/"))
+                    made[name].add(name_of(path).removeprefix("packages/windlass/src/windlass/"))
     outside = {each for each in made["hold"] if each.partition("/")[0] in ("api", "cli", "engine")}
     assert outside == {"engine/opening.py"}
     # A worker of a cluster works in a session that whoever gave the order holds.

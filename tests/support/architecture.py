@@ -9,10 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-PACKAGE = ROOT / "src" / "windlass"
+PACKAGE = ROOT / "packages" / "windlass" / "src" / "windlass"
 
 
-MODULES = sorted(PACKAGE.rglob("*.py"))
+MODULES = sorted(ROOT.glob("packages/*/src/**/*.py"))
+"""The modules of all packages, the core's among them."""
 
 
 def name_of(path: Path) -> str:

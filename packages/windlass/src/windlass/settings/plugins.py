@@ -9,7 +9,7 @@ A package announces what it adds in a group of entry points, under a name:
     windlass.exporters   a form in which a session is written out
     windlass.telemetry   what tells a collector of runs
     windlass.tools       a tool, or a module of tools
-    windlass.queries     what answers the queries of phases (`sql:FILE`), by the language
+    windlass.queries     a module with `query_rows` and `QueryValues`, for phases `sql:FILE`
     windlass.injectors   an injector
 """
 

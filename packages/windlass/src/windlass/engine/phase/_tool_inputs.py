@@ -9,7 +9,6 @@ from windlass.cascade.deterministic import INPUTS, SQL
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import RUN_SQL
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.phase.query_values import QueryValues
 from windlass.engine.phase.rule_texts import recorded_in
 from windlass.errors import ContextError, UsageError
 from windlass.messages import ToolCall, canonical_json
@@ -60,7 +59,12 @@ def sql_tool(phase: Phase) -> Tool | None:
     """Return what runs the query of a `sql:` phase; None: it runs another tool."""
     if phase.tool is None or not phase.tool.startswith(SQL):
         return None
-    return make_tool(load_plugin(QUERIES, SQL.removesuffix(":")), name=RUN_SQL)
+    return make_tool(_language().query_rows, name=RUN_SQL)
+
+
+def _language() -> Any:
+    """Return what answers queries in SQL: `query_rows`, and `QueryValues` for their templates."""
+    return load_plugin(QUERIES, SQL.removesuffix(":"))
 
 
 def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
@@ -104,10 +108,10 @@ def _query(run: CascadeRun, phase: Phase, arguments: dict[str, Any]) -> str:
     except UnreadableError as error:
         raise UsageError(f"phase {phase.name!r}: {name!r} {error}") from error
     seen = {**run.template_values(), "input": {**run.input, **arguments}}
-    where, values = str(run.folders.at(name)), QueryValues()
+    where, values = str(run.folders.at(name)), _language().QueryValues()
     moments = {**arguments, INPUTS: arguments}
     query = render(template, **seen, where=where, moments=moments, stand_in=values.stand_in)
     try:
-        return values.fill(query)
+        return str(values.fill(query))
     except ValueError as error:
         raise ContextError(f"{where}: the query {error}") from error
