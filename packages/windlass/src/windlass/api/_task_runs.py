@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from windlass.api._recorded import RecordedWork, check_same_task, warn_of_other_root
 from windlass.api._run_setup import RunSetup
 from windlass.api.loading import load_program
-from windlass.api.opening import EngineCall
+from windlass.api.opening import EngineCall, SharedObjects
 from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import tool_names
 from windlass.cascade.tools_named import chooses_tools, tools_of
@@ -21,6 +22,7 @@ from windlass.engine.resume.resuming import restore_journal
 from windlass.engine.tasks.job import Done, Job
 from windlass.engine.tasks.task_file import rules_of, run_program, what_was_begun
 from windlass.engine.tasks.task_inputs import check_inputs
+from windlass.settings.plugins import ENGINES, load_plugin
 from windlass.tasks.compile import Program
 from windlass.tasks.model import Task
 from windlass.tasks.parse import read_task
@@ -111,9 +113,10 @@ def _cluster(
     """Return what runs inner tasks with this model elsewhere; None: they run in this process."""
     if engine == "local":
         return None
-    from windlass.api._cluster import Cluster, SharedObjects
-
     options, flags = call.options, {**call.engine.flags, "model": model}
-    tools, providers = tuple(options["tools"]), dict(options["providers"] or {})
-    shared = SharedObjects(tools, providers, options["auto"])
-    return call.closing.enter_context(Cluster(flags, shared))
+    shared = SharedObjects(
+        tuple(options["tools"]), dict(options["providers"] or {}), auto=options["auto"]
+    )
+    cluster: AbstractContextManager[Callable[..., Awaitable[Done]]]
+    cluster = load_plugin(ENGINES, engine)(flags, shared)
+    return call.closing.enter_context(cluster)

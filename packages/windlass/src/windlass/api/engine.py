@@ -17,6 +17,7 @@ from windlass.api.options import (
 )
 from windlass.api.sessions import Session
 from windlass.errors import UsageError, did_you_mean
+from windlass.settings.plugins import ENGINES, plugin_names
 
 if TYPE_CHECKING:
     from windlass.api.batches.inputs import BatchInput
@@ -320,7 +321,7 @@ class Engine(EngineBase):
 
 def _check_place(chosen: Engine, engine: str) -> None:
     """Raise UsageError where a task cannot run there."""
-    engines = ("local", "ray")
+    engines = ("local", *plugin_names(ENGINES))
     if engine not in engines:
         raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, engines)}")
     if engine != "local" and (chosen.options["allowances"] or any(chosen.limits.values())):

@@ -83,6 +83,15 @@ class Telemetry(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class SharedObjects:
+    """What is the same for all inner tasks, and sent once: the user's tools and providers."""
+
+    tools: tuple[Callable[..., Any] | str, ...]
+    providers: Mapping[str, Provider]
+    auto: bool
+
+
 @dataclass(slots=True)
 class Resources:
     """What is open, for one call or for all calls of an engine; `closing` closes it."""

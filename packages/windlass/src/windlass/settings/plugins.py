@@ -8,6 +8,7 @@ A package announces what it adds in a group of entry points, under a name:
     windlass.importers   a format of recordings
     windlass.exporters   a form in which a session is written out
     windlass.telemetry   what tells a collector of runs
+    windlass.engines     where inner tasks of a reduce run
     windlass.tools       a tool, or a module of tools
     windlass.queries     a module with `query_rows` and `QueryValues`, for phases `sql:FILE`
     windlass.injectors   an injector
@@ -30,6 +31,7 @@ COMMANDS: Final = "windlass.commands"
 IMPORTERS: Final = "windlass.importers"
 EXPORTERS: Final = "windlass.exporters"
 TELEMETRY: Final = "windlass.telemetry"
+ENGINES: Final = "windlass.engines"
 TOOLS: Final = "windlass.tools"
 INJECTORS: Final = "windlass.injectors"
 QUERIES: Final = "windlass.queries"
@@ -41,6 +43,7 @@ _WHAT: Final = {
     IMPORTERS: "format",
     EXPORTERS: "form",
     TELEMETRY: "telemetry",
+    ENGINES: "engine",
     TOOLS: "tool",
     INJECTORS: "injector",
     QUERIES: "query language",
@@ -60,6 +63,7 @@ EXTRAS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     EXPORTERS: {"otel": "otel", "otel-content": "otel"},
     TELEMETRY: {"otel": "otel"},
+    ENGINES: {"ray": "ray"},
     TOOLS: dict.fromkeys(
         ("run_sql", "create_chart", "forecast", "smart_sql_run", "sql_query"), "tools"
     ),

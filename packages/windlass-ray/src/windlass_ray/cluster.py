@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from windlass.api.loading import load_program
-from windlass.api.opening import open_resources
+from windlass.api.opening import SharedObjects, open_resources
 from windlass.caching.rates import override
 from windlass.cascade.children import ReadyCascade
 from windlass.engine.cascade import add_server_tools, needed_servers
@@ -30,9 +30,6 @@ from windlass.errors import UsageError, WindlassError, WorkerLost
 from windlass.safety.imports import logging_unchanged
 from windlass.tasks.parse import read_task
 from windlass.wire.base import Usage
-
-if TYPE_CHECKING:
-    from windlass.providers.base import Provider
 
 ADDRESS: Final = "RAY_ADDRESS"
 """The variable that names a cluster; without it Ray is started on this machine."""
@@ -72,15 +69,6 @@ class WorkerReply:
     usage: Usage
     cost: float | None
     saved: int
-
-
-@dataclass(frozen=True, slots=True)
-class SharedObjects:
-    """What is the same for all inner tasks, and sent once: the user's tools and providers."""
-
-    tools: tuple[Callable[..., Any] | str, ...]
-    providers: Mapping[str, Provider]
-    auto: bool
 
 
 class Cluster:

@@ -1,0 +1,1 @@
+"""Work of Windlass on the machines of a Ray cluster."""
