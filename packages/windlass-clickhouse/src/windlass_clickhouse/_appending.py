@@ -11,11 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
-from windlass.history import packing
-from windlass.history._numbering import Numbered, Prepared
-from windlass.history.base import Reason, Status
-from windlass.history.packing import CallRow, EditRow, ImageRow, LogRow, OutcomeRow, StateRow
-from windlass.messages import Message
+from windlass.public import Message, Numbered, Prepared, Reason, Status, packing
 from windlass_clickhouse._rows import KINDS, ClickHouseSession
 from windlass_clickhouse.layout import LOG_COLUMNS, RECORD
 
@@ -36,11 +32,11 @@ _EARLY: Final = list(_EMPTY).index("early")
 
 # Columns of `record` that repeat, besides the number, some of the JSON of a row.
 _PLAIN: Final[dict[type[Any], dict[str, str]]] = {
-    CallRow: {"trace_id": "trace_id"},
-    EditRow: {},
-    StateRow: {"phase_name": "phase"},
-    OutcomeRow: {"phase_name": "phase", "at": "timestamp", "trace_id": "output_trace"},
-    ImageRow: {"phase_name": "phase", "key": "sha256"},
+    packing.CallRow: {"trace_id": "trace_id"},
+    packing.EditRow: {},
+    packing.StateRow: {"phase_name": "phase"},
+    packing.OutcomeRow: {"phase_name": "phase", "at": "timestamp", "trace_id": "output_trace"},
+    packing.ImageRow: {"phase_name": "phase", "key": "sha256"},
 }
 
 
@@ -109,7 +105,7 @@ def _rows(numbered: Numbered, write: str) -> Iterator[list[Any]]:
     if start is not None:
         began = numbered.prepared.session_row()[1:]
         yield _row(session, {**of, "kind": "start", "json": _json(began)})
-    for row, values in zip(batch.rows, numbered.rows[LogRow], strict=True):
+    for row, values in zip(batch.rows, numbered.rows[packing.LogRow], strict=True):
         columns = dict(zip(LOG_COLUMNS, values, strict=True))
         body = {} if row.message is None else body_columns(row.message)
         yield _row(session, {**of, **columns, **body, "kind": "row"})

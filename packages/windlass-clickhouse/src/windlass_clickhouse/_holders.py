@@ -20,10 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.errors import SessionHeld, StoreError
-from windlass.history._session_locks import SessionLocks, look_at, machine_name
-from windlass.history.base import SILENT_S, Holder
-from windlass.history.packing import text
+from windlass.public import (
+    SILENT_S,
+    Holder,
+    SessionHeld,
+    SessionLocks,
+    StoreError,
+    look_at,
+    machine_name,
+    packing,
+)
 from windlass_clickhouse._appending import HOLDER, holder_row
 from windlass_clickhouse._rows import ClickHouseSession
 from windlass_clickhouse.client import ClickHouseClient
@@ -107,13 +113,13 @@ class Holders:
         stored = self._client.select(
             "SELECT session_id FROM record WHERE session_id IN {names:Array(String)} "
             "GROUP BY session_id HAVING max(written) > now() - {silent:Float64}",
-            names=[text(name) for name in names],
+            names=[packing.text(name) for name in names],
             silent=SILENT_S,
         )
         return {str(name) for (name,) in stored}
 
     def _last(self, session_id: str) -> _Last:
-        name = text(session_id)
+        name = packing.text(session_id)
         lasts = self._lasts("session_id = {name:String}", name=name)
         return lasts.get(name, _Last(started=time.time()))
 
@@ -132,7 +138,7 @@ class Holders:
     def _insert(self, session_id: str, last: _Last, told: tuple[str, str, str], token: str) -> str:
         """Write the next row of a session, unless another did; returns its name."""
         key = secrets.token_hex(16)
-        session = ClickHouseSession(self._client, text(session_id), 0, last.started, "")
+        session = ClickHouseSession(self._client, packing.text(session_id), 0, last.started, "")
         row = holder_row(session, last.number + 1, key, told)
         self._client.insert("record", RECORD, [row], f"{HOLDER}/{session_id}/{token}")
         return key

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from windlass.history._session_locks import Held
-from windlass.history.base import BANK, Outcome, SessionFilter, SessionInfo
-from windlass.history.packing import OutcomeRow, SessionRow, read_outcome
+from windlass.public import BANK, Held, Outcome, SessionFilter, SessionInfo, packing
 from windlass_clickhouse.client import ClickHouseClient
 from windlass_clickhouse.layout import VISIBLE
 
@@ -73,7 +71,7 @@ def _newest(
 def newest_endings(client: ClickHouseClient, sessions: int) -> Sequence[Outcome | None]:
     """Return how the last so many sessions ended, newest first; None: it has not."""
     return [
-        read_outcome(OutcomeRow(*json.loads(values))) if values else None
+        packing.read_outcome(packing.OutcomeRow(*json.loads(values))) if values else None
         for (values,) in _newest(client, _OUTCOME, sessions, f"AND {_NO_BANK}")
     ]
 
@@ -113,8 +111,8 @@ def listed_sessions(
 
 def _info(stored: tuple[Any, ...]) -> SessionInfo:
     name, start, outcome, calls, tokens_in, tokens_out, tokens_cached, cost = stored
-    began = SessionRow(name, *json.loads(start))
-    ended = OutcomeRow(*json.loads(outcome)) if outcome else None
+    began = packing.SessionRow(name, *json.loads(start))
+    ended = packing.OutcomeRow(*json.loads(outcome)) if outcome else None
     return SessionInfo(
         session_id=name,
         cascade_id=began.cascade_id,

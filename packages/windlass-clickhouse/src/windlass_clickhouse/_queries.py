@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from windlass.errors import StoreError, UsageError, did_you_mean
+from windlass.public import StoreError, UsageError, did_you_mean
 from windlass_clickhouse._statement import (
     ONLY,
     Statement,

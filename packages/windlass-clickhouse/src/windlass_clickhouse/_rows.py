@@ -15,21 +15,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from windlass.history import packing
-from windlass.history._session import PORTION, card_of
-from windlass.history.card_rows import NODES
-from windlass.history.packing import (
-    CallRow,
-    EditRow,
-    ImageRow,
-    LogRow,
-    OutcomeRow,
-    SessionRow,
-    StateRow,
-    TableRow,
-)
-from windlass.messages import canonical_json
-from windlass.selection.card import Card
+from windlass.public import NODES, PORTION, Card, canonical_json, card_of, packing
 from windlass_clickhouse.client import ClickHouseClient
 from windlass_clickhouse.layout import CARDS, LOG_PHYSICAL, VISIBLE
 
@@ -37,8 +23,12 @@ _CARDS: Final = 1_000
 """Cards that are written at a time."""
 
 KINDS: Final[dict[type[Any], str]] = {
-    CallRow: "call", EditRow: "edit", StateRow: "state", OutcomeRow: "outcome", ImageRow: "image",
-}  # fmt: skip
+    packing.CallRow: "call",
+    packing.EditRow: "edit",
+    packing.StateRow: "state",
+    packing.OutcomeRow: "outcome",
+    packing.ImageRow: "image",
+}
 """The `kind` of the rows of `record` that hold those of a table."""
 
 MESSAGE_ID: Final = "concat(substring(key, 1, 16), '-', toString(occurrence))"
@@ -70,29 +60,29 @@ class ClickHouseSession:
             **values,
         )
 
-    def start(self) -> SessionRow:
+    def start(self) -> packing.SessionRow:
         """Return how it began."""
         ((values,),) = self.select("json", "start", "ORDER BY written LIMIT 1")
-        return SessionRow(self.name, *json.loads(values))
+        return packing.SessionRow(self.name, *json.loads(values))
 
-    def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
+    def log(self, after: int = 0, phase: str | None = None) -> list[packing.LogRow]:
         """Return the first rows behind number `after`."""
         more = "" if phase is None else "AND phase_name = {phase:String} "
         return self._log(more, after, PORTION, phase=packing.text(phase or ""))
 
-    def _log(self, more: str, after: int, limit: int, **values: Any) -> list[LogRow]:
+    def _log(self, more: str, after: int, limit: int, **values: Any) -> list[packing.LogRow]:
         more += "AND number > {after:UInt32} ORDER BY number LIMIT {limit:UInt32}"
         stored = self.select(LOG_PHYSICAL, "row", more, after=after, limit=limit, **values)
-        rows = map(LogRow._make, stored)
+        rows = map(packing.LogRow._make, stored)
         return [
             row._replace(key=row.key or None, occurrence=row.occurrence or None) for row in rows
         ]
 
-    def table(self, kind: type[TableRow]) -> list[TableRow]:
+    def table(self, kind: type[packing.TableRow]) -> list[packing.TableRow]:
         """Return its rows of another table."""
         columns = self.select("json", KINDS[kind], "ORDER BY number")
         rows = [kind(*json.loads(values)) for (values,) in columns]
-        return sorted(rows, key=attrgetter("seq", "number")) if kind is ImageRow else rows
+        return sorted(rows, key=attrgetter("seq", "number")) if kind is packing.ImageRow else rows
 
     def results(self) -> list[tuple[str, str]]:
         """(Reference, key) of the results that have a visible file."""
@@ -145,7 +135,7 @@ class ClickHouseSession:
         ids = self.select(MESSAGE_ID, "row", "AND key != '' ORDER BY number") if by_id else []
         return [by_id[message_id] for (message_id,) in ids if message_id in by_id]
 
-    def without_cards(self, after: int, limit: int) -> list[LogRow]:
+    def without_cards(self, after: int, limit: int) -> list[packing.LogRow]:
         """Return the first rows behind `after` whose messages may have a card and have none."""
         nodes = ", ".join(repr(str(node)) for node in NODES)
         more = (

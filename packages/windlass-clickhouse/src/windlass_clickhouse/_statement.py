@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias
 
-from windlass.errors import UsageError
+from windlass.public import UsageError
 
 ONLY: Final = "only one SELECT can be run here"
 

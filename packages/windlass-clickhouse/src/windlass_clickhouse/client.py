@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.errors import StoreError, UsageError, did_you_mean
-from windlass.safety.imports import logging_unchanged
-from windlass.safety.own_files import make_folder
+from windlass.public import StoreError, UsageError, did_you_mean, logging_unchanged, own_files
 
 _PASSWORD: Final = "WINDLASS_CLICKHOUSE_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -123,7 +121,7 @@ class ClickHouseClient:
     def _made(self, connect: Any) -> Any:
         target = self.target
         if target.path is not None:
-            make_folder(Path(target.path))  # the engine would make it for everybody
+            own_files.make_folder(Path(target.path))  # the engine would make it for everybody
             client = connect.get_client(interface="chdb", path=target.path)
             client.command(f"CREATE DATABASE IF NOT EXISTS {quoted(target.database)}")
             client.command(f"USE {quoted(target.database)}")

@@ -22,10 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from windlass.errors import StoreError, UsageError
-from windlass.history import packing
-from windlass.history.base import BANK, NodeType
-from windlass.history.packing import CallRow, EditRow, ImageRow, LogRow, OutcomeRow, StateRow
+from windlass.public import BANK, NodeType, StoreError, UsageError, packing
 from windlass_clickhouse.client import ClickHouseClient, quoted
 
 VERSION: Final = 3
@@ -54,7 +51,7 @@ def _kind_of(kind: type, optional: bool) -> str:
 # The columns of `record` that hold those of `packing.LogRow`, in their order.
 LOG_COLUMNS: Final = {
     _SHOWN_AS.get(name, name): _kind_of(*kind)
-    for name, kind in packing.column_types(LogRow).items()
+    for name, kind in packing.column_types(packing.LogRow).items()
 }
 LOG_PHYSICAL: Final = ", ".join(LOG_COLUMNS)
 
@@ -272,11 +269,11 @@ def _views() -> dict[str, str]:
             "JSONExtract(json, 8, 'Nullable(Int64)') AS sounding_index "
             f"FROM record WHERE kind = 'start' AND {VISIBLE} ORDER BY session_id, session_no"
         ),
-        "calls": _of_json("call", CallRow),
-        "edits": _of_json("edit", EditRow),
-        "state": _of_json("state", StateRow),
-        "outcomes": _of_json("outcome", OutcomeRow),
-        "images": _of_json("image", ImageRow),
+        "calls": _of_json("call", packing.CallRow),
+        "edits": _of_json("edit", packing.EditRow),
+        "state": _of_json("state", packing.StateRow),
+        "outcomes": _of_json("outcome", packing.OutcomeRow),
+        "images": _of_json("image", packing.ImageRow),
         "conversation": (
             "SELECT session_id, number AS seq, phase_name AS phase, turn_number AS turn, "
             "attempt_number AS attempt, node_type, role, "

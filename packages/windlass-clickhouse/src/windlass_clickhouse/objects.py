@@ -8,11 +8,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.errors import StoreError, UsageError
-from windlass.history._blobs import BLOB_NAME, BlobPlace, Blobs, check_digest, visible_place
-from windlass.safety.imports import logging_unchanged
-from windlass.safety.own_files import PRIVATE_FILE, replace
-from windlass.safety.redaction import redacted
+from windlass.public import (
+    BLOB_NAME,
+    BlobPlace,
+    Blobs,
+    StoreError,
+    UsageError,
+    check_digest,
+    logging_unchanged,
+    own_files,
+    redacted,
+    visible_place,
+)
 
 _SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 
@@ -79,7 +86,9 @@ class ObjectBlobs:
 
     def link(self, sha256: str, folder: Path, name: str) -> None:
         """Write a local copy: people and tools look at files."""
-        replace(visible_place(folder, name), [self.read(sha256)], PRIVATE_FILE, durable=True)
+        own_files.replace(
+            visible_place(folder, name), [self.read(sha256)], own_files.PRIVATE_FILE, durable=True
+        )
 
     def list(self) -> Iterator[str]:
         """Yield the names of all blobs."""

@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from windlass.errors import UsageError, did_you_mean
-from windlass.safety.numbers import whole_number
-from windlass.safety.own_files import USUAL_STORE
-from windlass.settings.fields import StoreAddress
+from windlass.public import StoreAddress, UsageError, did_you_mean, own_files, whole_number
 from windlass_clickhouse.client import ClickHouseClient, Target
 from windlass_clickhouse.layout import TableOptions
 from windlass_clickhouse.objects import open_blobs
@@ -101,7 +98,7 @@ def read_address(store: StoreAddress) -> Place:
         user=unquote(parts.username or "default"),
         secure=secure,
     )
-    files = _folder(store, options.get("files"), store.folder / USUAL_STORE)
+    files = _folder(store, options.get("files"), store.folder / own_files.USUAL_STORE)
     blobs = options["blobs"]
     if "://" not in blobs:
         blobs = str(_folder(store, blobs, store.folder))

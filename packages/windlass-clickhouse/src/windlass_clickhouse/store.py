@@ -26,26 +26,28 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.errors import StoreError
-from windlass.history import packing
-from windlass.history._base_store import BaseStore, reference_taken
-from windlass.history._blobs import BlobPlace
-from windlass.history._numbering import Numbered, Prepared
-from windlass.history._proof import Checks, StoreProof
-from windlass.history._session_locks import Held
-from windlass.history.base import (
+from windlass.public import (
     BANK,
+    BaseStore,
     Batch,
+    BlobPlace,
+    Card,
+    Checks,
     Discrepancy,
+    Held,
     Holder,
+    Message,
+    Numbered,
     OnProgress,
     Outcome,
+    Prepared,
     SessionFilter,
     SessionInfo,
+    StoreError,
+    StoreProof,
+    packing,
+    reference_taken,
 )
-from windlass.history.packing import SessionRow
-from windlass.messages import Message
-from windlass.selection.card import Card
 from windlass_clickhouse._appending import (
     HOLDER,
     batch_rows,
@@ -199,7 +201,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
             self._heads.pop(prepared.session_id, None)
         raise prepared.refusal("others keep appending to it")
 
-    def _begin(self, row: SessionRow) -> ClickHouseSession:
+    def _begin(self, row: packing.SessionRow) -> ClickHouseSession:
         number = secrets.randbits(62)
         started = row.started or 0.0
         return ClickHouseSession(self.client, row.session_id, number, started, row.cascade_id)

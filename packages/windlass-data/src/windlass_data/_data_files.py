@@ -18,11 +18,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from windlass.errors import ToolError
-from windlass.safety.imports import logging_unchanged
-from windlass.safety.interrupting import Cancellation
-from windlass.tools import paths
-from windlass.tools.base import ToolContext
+from windlass.public import Cancellation, ToolContext, ToolError, logging_unchanged, paths
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -13,9 +13,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from windlass.errors import ToolError, did_you_mean
-from windlass.safety.foreign import parse_json
-from windlass.tools.base import ToolContext
+from windlass.public import ToolContext, ToolError, did_you_mean, parse_json
 from windlass_data import _data_files as files
 
 Kind: TypeAlias = Literal["date", "number", "text"]

@@ -10,12 +10,15 @@ import threading
 import warnings
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from windlass.errors import ToolError
-from windlass.messages import clean_text
-from windlass.safety.imports import logging_unchanged
-from windlass.text.pictures import picture
-from windlass.tools.base import ToolContext, ToolOutput
-from windlass.tools.registry import tool
+from windlass.public import (
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    clean_text,
+    logging_unchanged,
+    picture,
+    tool,
+)
 from windlass_data._data_files import INSTALL
 from windlass_data._series import Column, Series, number, order, series
 

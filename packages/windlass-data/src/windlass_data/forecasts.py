@@ -12,9 +12,7 @@ from itertools import pairwise
 from statistics import fmean, linear_regression
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from windlass.errors import ToolError
-from windlass.tools.base import ToolContext
-from windlass.tools.registry import tool
+from windlass.public import ToolContext, ToolError, tool
 from windlass_data._series import Series, number, series
 
 Method: TypeAlias = Callable[[Sequence[float], int], list[float]]

@@ -11,10 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from windlass.errors import ToolError
-from windlass.safety.interrupting import Cancellation
-from windlass.tools.base import ToolContext
-from windlass.tools.registry import tool
+from windlass.public import Cancellation, ToolContext, ToolError, tool
 from windlass_data import _data_files as data
 
 if TYPE_CHECKING:

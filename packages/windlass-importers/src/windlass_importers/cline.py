@@ -14,23 +14,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.errors import UsageError
-from windlass.importing.base import (
+from windlass.public import (
     Answers,
+    ConversationTree,
+    RecordedCall,
+    RecordedFile,
+    Recording,
     Records,
+    Usage,
+    UsageError,
     dollars_of,
     model_of,
     object_of,
+    parse_recorded,
     text_of,
     time_of,
     unseen,
     usage_of_counts,
 )
-from windlass.importing.json_files import RecordedFile
-from windlass.importing.recording import RecordedCall, Recording
-from windlass.importing.tree import ConversationTree
-from windlass.safety.foreign import parse_recorded
-from windlass.wire.base import Usage
 
 _HISTORY: Final = "api_conversation_history.json"
 _MESSAGES: Final = ".messages.json"

@@ -11,25 +11,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple, replace
 from typing import Any, Final
 
-from windlass.importing.base import (
+from windlass.public import (
     COUNTED,
     MALFORMED,
     UNRECORDED,
     Answers,
+    ConversationTree,
+    FamilyCounter,
+    Node,
+    RecordedCall,
+    RecordedFile,
+    Recording,
     Records,
+    Usage,
+    canonical_json,
     chat_call,
     chat_result,
     object_of,
     shares,
     text_of,
+    usage_of_codex,
 )
-from windlass.importing.codex import usage_of_codex
-from windlass.importing.json_files import RecordedFile
-from windlass.importing.recording import RecordedCall, Recording
-from windlass.importing.tree import ConversationTree, Node
-from windlass.messages import canonical_json
-from windlass.text.tokens import FamilyCounter
-from windlass.wire.base import Usage
 
 _UNTOLD: Final = "usage of answers, which such events tell for a whole turn: it is shared out"
 _NO_MODEL: Final = "models of calls, which such events do not name: no price is known"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import Records, object_of, text_of
-from windlass.importing.formats import FileFormat
+from windlass.public import FileFormat, Records, object_of, text_of
 from windlass_importers import (
     cline,
     codex_exec,

@@ -12,21 +12,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.importing.base import (
+from windlass.public import (
     MALFORMED,
     Answers,
+    ConversationTree,
+    Node,
+    RecordedCall,
+    RecordedFile,
+    Recording,
     Records,
+    UnreadableError,
     model_of,
     object_of,
     read_list,
+    read_text,
     text_of,
     time_of,
     usage_of,
 )
-from windlass.importing.json_files import RecordedFile
-from windlass.importing.recording import RecordedCall, Recording
-from windlass.importing.tree import ConversationTree, Node
-from windlass.safety.files import UnreadableError, read_text
 
 _LONGEST: Final = 4096
 _COUNTS: Final = {

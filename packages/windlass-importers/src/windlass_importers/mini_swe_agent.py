@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import (
+from windlass.public import (
     Answers,
+    ConversationTree,
+    RecordedCall,
+    RecordedFile,
+    Recording,
     Records,
     dollars_of,
     model_of,
@@ -15,9 +19,6 @@ from windlass.importing.base import (
     time_of,
     usage_of,
 )
-from windlass.importing.json_files import RecordedFile
-from windlass.importing.recording import RecordedCall, Recording
-from windlass.importing.tree import ConversationTree
 
 
 def recognises(records: Records) -> bool:

@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import (
+from windlass.public import (
     MALFORMED,
     Answers,
+    ConversationTree,
+    RecordedCall,
+    RecordedFile,
+    Recording,
     Records,
+    Usage,
     chat_call,
     chat_result,
     dollars_of,
@@ -22,10 +27,6 @@ from windlass.importing.base import (
     time_of,
     usage_of_counts,
 )
-from windlass.importing.json_files import RecordedFile
-from windlass.importing.recording import RecordedCall, Recording
-from windlass.importing.tree import ConversationTree
-from windlass.wire.base import Usage
 
 _ASKED: Final = "What did we do so far?"
 """What opencode sends in front of a summary."""

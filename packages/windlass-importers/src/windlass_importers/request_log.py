@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windlass.importing.base import Answers, Records
-from windlass.importing.exchanges import Exchanges, exchange_of, form_of_request
-from windlass.importing.json_files import RecordedFile
-from windlass.importing.recording import Recording
+from windlass.public import (
+    Answers,
+    Exchanges,
+    RecordedFile,
+    Recording,
+    Records,
+    exchange_of,
+    form_of_request,
+)
 
 
 def recognises(records: Records) -> bool:

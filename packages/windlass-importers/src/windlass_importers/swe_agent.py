@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import Answers, Records, model_of, object_of, text_of
-from windlass.importing.json_files import RecordedFile
-from windlass.importing.recording import RecordedCall, Recording
-from windlass.importing.tree import ConversationTree
-from windlass.safety.foreign import parse_recorded
+from windlass.public import (
+    Answers,
+    ConversationTree,
+    RecordedCall,
+    RecordedFile,
+    Recording,
+    Records,
+    model_of,
+    object_of,
+    parse_recorded,
+    text_of,
+)
 
 
 def recognises(records: Records) -> bool:

@@ -10,13 +10,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.caching.rates import many
-from windlass.errors import UsageError
-from windlass.report.calls import Call, Seen
-from windlass.report.explanation import Explanation, MessageDecision
-from windlass.report.inspected import InspectedSession
-from windlass.report.paid import PaidMessage
-from windlass.report.provider_edits import call_sentences
+from windlass.public import (
+    Call,
+    Explanation,
+    InspectedSession,
+    MessageDecision,
+    PaidMessage,
+    Seen,
+    UsageError,
+    call_sentences,
+    many,
+)
 from windlass_inspector._inspector import Inspector, number_in
 from windlass_inspector._message_parts import BodyPart, beginning, parts_of
 

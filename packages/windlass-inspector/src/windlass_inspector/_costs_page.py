@@ -7,7 +7,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.caching.rates import price_source, rate
+from windlass.public import price_source, rate
 from windlass_inspector._inspector import Inspector
 from windlass_inspector._plots import sums_of
 

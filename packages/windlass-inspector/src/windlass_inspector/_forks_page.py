@@ -12,8 +12,15 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.history.base import FORKED_FROM, RAN, SessionFilter, SessionInfo, Store, in_words
-from windlass.report.inspected import InspectedSession
+from windlass.public import (
+    FORKED_FROM,
+    RAN,
+    InspectedSession,
+    SessionFilter,
+    SessionInfo,
+    Store,
+    in_words,
+)
 from windlass_inspector._inspector import Inspector
 
 _LOOKED: Final = 500

@@ -11,12 +11,19 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from windlass.caching.rates import many
-from windlass.history.base import CHAT, RAN, SessionStart, Store, in_words
-from windlass.importing.storing import IMPORTED, evidence_text
-from windlass.report.call_views import words_in
-from windlass.report.inspected import InspectedSession
-from windlass.tasks.model import OPERATORS
+from windlass.public import (
+    CHAT,
+    IMPORTED,
+    OPERATORS,
+    RAN,
+    InspectedSession,
+    SessionStart,
+    Store,
+    evidence_text,
+    in_words,
+    many,
+    words_in,
+)
 from windlass_inspector._rendering import name_in, page
 from windlass_inspector._shelf import SessionShelf
 

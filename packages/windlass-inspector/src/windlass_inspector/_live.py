@@ -15,9 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from windlass.caching.rates import many
-from windlass.errors import WindlassError
-from windlass.history.base import SessionFilter, SessionInfo
+from windlass.public import SessionFilter, SessionInfo, WindlassError, many
 from windlass_inspector._inspector import Inspector, number_in
 from windlass_inspector._rendering import name_in
 from windlass_inspector._shelf import Size

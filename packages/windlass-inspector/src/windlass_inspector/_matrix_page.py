@@ -8,10 +8,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from windlass.errors import UsageError
-from windlass.report.inspected import InspectedSession
-from windlass.report.matrix import Matrix, cell_text, matrix_of
-from windlass.safety.escaping import escaped
+from windlass.public import InspectedSession, Matrix, UsageError, cell_text, escaped, matrix_of
 from windlass_inspector._inspector import Inspector, number_in
 from windlass_inspector._rendering import address
 from windlass_inspector.matrix_view import matrix_png, matrix_section

@@ -8,8 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from windlass.errors import UsageError
-from windlass.safety.escaping import escaped
+from windlass.public import UsageError, escaped
 from windlass_inspector._inspector import Inspector, number_in
 from windlass_inspector._message_parts import WHOLE, parts_of
 from windlass_inspector._rendering import name_in

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from windlass.caching.rates import many
-from windlass.messages import Message, Picture, Text
+from windlass.public import Message, Picture, Text, many
 
 PREVIEW: Final = 3_000
 """Characters of a text beside others; the page of a message has more."""

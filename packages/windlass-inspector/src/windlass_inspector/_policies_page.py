@@ -8,14 +8,19 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.errors import UsageError
-from windlass.replays.named_policies import policies_of
-from windlass.replays.outcomes import Replay
-from windlass.replays.pricing import check_prices
-from windlass.replays.printed import describe_replay, list_notes, only_one, totals_table
-from windlass.replays.replayable import conversations_of
-from windlass.replays.running import replay_all
-from windlass.report.inspected import InspectedSession
+from windlass.public import (
+    InspectedSession,
+    Replay,
+    UsageError,
+    check_prices,
+    conversations_of,
+    describe_replay,
+    list_notes,
+    only_one,
+    policies_of,
+    replay_all,
+    totals_table,
+)
 from windlass_inspector._inspector import Inspector
 from windlass_inspector._plots import LinePlot, sums_of
 

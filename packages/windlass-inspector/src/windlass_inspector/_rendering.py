@@ -11,8 +11,7 @@ from urllib.parse import quote, urlencode
 
 import jinja2
 
-from windlass.caching.rates import many, money
-from windlass.safety.escaping import escaped
+from windlass.public import escaped, many, money
 
 ROOT: Final = ContextVar("windlass-root", default="")
 """What the paths of pages begin with while a request is answered (empty: nothing)."""

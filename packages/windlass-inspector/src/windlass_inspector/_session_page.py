@@ -8,11 +8,16 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.ledger.charges import Charge, charges_of, roots_of, total_of
-from windlass.report.call_views import Note
-from windlass.report.calls import Call
-from windlass.report.inspected import InspectedSession
-from windlass.report.prefix import PrefixBreak
+from windlass.public import (
+    Call,
+    Charge,
+    InspectedSession,
+    Note,
+    PrefixBreak,
+    charges_of,
+    roots_of,
+    total_of,
+)
 from windlass_inspector._inspector import Inspector, number_in, shares_saved
 from windlass_inspector._plots import bars_of
 

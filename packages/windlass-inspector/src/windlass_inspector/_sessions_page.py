@@ -15,16 +15,28 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.errors import UsageError, did_you_mean
-from windlass.history.base import STATES, SessionFilter, SessionInfo, Store, in_words
-from windlass.history.nesting import sessions_below
-from windlass.importing.storing import IMPORTED
-from windlass.ledger.charges import Charge, charges_of, roots_of, sums_by
-from windlass.messages import Message, assistant, user
-from windlass.report.account import free_calls
-from windlass.report.call_views import words_of
-from windlass.tasks.model import OPERATORS
-from windlass.text.titles import first_words
+from windlass.public import (
+    IMPORTED,
+    OPERATORS,
+    STATES,
+    Charge,
+    Message,
+    SessionFilter,
+    SessionInfo,
+    Store,
+    UsageError,
+    assistant,
+    charges_of,
+    did_you_mean,
+    first_words,
+    free_calls,
+    in_words,
+    roots_of,
+    sessions_below,
+    sums_by,
+    user,
+    words_of,
+)
 from windlass_inspector._inspector import Inspector, kind_of, number_in, shares_saved
 
 _SHOWN: Final = 50

@@ -16,8 +16,7 @@ from contextvars import copy_context
 from threading import Lock, RLock
 from typing import Any, Final, NamedTuple
 
-from windlass.history.base import Store
-from windlass.report.inspected import InspectedSession
+from windlass.public import InspectedSession, Store
 
 _KEPT: Final = 3
 """Sessions that are kept."""

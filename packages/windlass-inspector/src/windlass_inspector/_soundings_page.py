@@ -9,10 +9,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.history.base import StoredRow, in_words
-from windlass.history.decisions import Evaluation, SoundingEnded, SoundingsDecided, text_of
-from windlass.report.calls import Call
-from windlass.report.inspected import InspectedSession
+from windlass.public import Call, InspectedSession, StoredRow, decisions, in_words
 from windlass_inspector._inspector import Inspector
 from windlass_inspector._message_parts import BodyPart, parts_of
 
@@ -56,7 +53,7 @@ def soundings_page(inspector: Inspector, request: Request) -> Response:
 def _phases(session: InspectedSession) -> Iterator[SideBySide]:
     since = 0
     for stored in session.record.rows:
-        decided = SoundingsDecided.read(stored.row)
+        decided = decisions.SoundingsDecided.read(stored.row)
         if decided is None:
             continue
         rows = [
@@ -67,7 +64,7 @@ def _phases(session: InspectedSession) -> Iterator[SideBySide]:
         since = stored.seq
         taken = set(decided.joined or ()) | {decided.winner}
         columns = [*_columns(session, rows, taken), *_whole(session, rows, taken)]
-        yield SideBySide(stored.row.phase or "-", columns, text_of(stored.row))
+        yield SideBySide(stored.row.phase or "-", columns, decisions.text_of(stored.row))
 
 
 def _columns(
@@ -81,10 +78,10 @@ def _columns(
     for index in sorted(index for index in indices if index is not None):
         own = [each for each in rows if each.row.sounding_index == index]
         calls = [of_trace[each.row.trace_id] for each in own if each.row.trace_id in of_trace]
-        ended = next((end for each in own if (end := SoundingEnded.read(each.row))), None)
+        ended = next((end for each in own if (end := decisions.SoundingEnded.read(each.row))), None)
         dollars = (session.costs[call.number].dollars for call in calls)
         known = [each for each in dollars if each is not None]
-        said = [text_of(each.row) for each in rows if _is_of(each, index)]
+        said = [decisions.text_of(each.row) for each in rows if _is_of(each, index)]
         yield SoundingColumn(
             index=index,
             model=(ended and ended.model) or (calls[-1].model if calls else "-"),
@@ -99,10 +96,12 @@ def _columns(
 
 def _is_of(stored: StoredRow, index: int) -> bool:
     """Return whether a row says what became of a sounding."""
-    judged = Evaluation.read(stored.row)
+    judged = decisions.Evaluation.read(stored.row)
     if judged is not None and judged.sounding == index:
         return True
-    return stored.row.sounding_index == index and SoundingEnded.read(stored.row) is not None
+    return (
+        stored.row.sounding_index == index and decisions.SoundingEnded.read(stored.row) is not None
+    )
 
 
 def _whole(
@@ -111,7 +110,7 @@ def _whole(
     """Yield the soundings that are sessions of their own, where a whole cascade was sounded."""
     infos = {info.session_id: info for info in session.view.children}
     for stored in rows:
-        ended = SoundingEnded.read(stored.row)
+        ended = decisions.SoundingEnded.read(stored.row)
         info = None if ended is None else infos.get(ended.session_id or "")
         if ended is None or info is None:
             continue
@@ -125,7 +124,7 @@ def _whole(
             dollars=info.cost,
             answer=parts_of(replies[-1]) if replies else (),
             is_taken=ended.index in taken,
-            said=(text_of(stored.row),),
+            said=(decisions.text_of(stored.row),),
             session=info.session_id,
             state=in_words(info.status, info.reason),
         )

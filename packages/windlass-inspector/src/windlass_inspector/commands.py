@@ -8,9 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from windlass.cli.command import command
-from windlass.cli.options import StoreOption
-from windlass.cli.output import out
+from windlass.public import StoreOption, command, out
 
 
 @command(has_json=False)
@@ -32,7 +30,7 @@ def serve(
 
     It prints the address, answers on this machine alone, and changes nothing. Ctrl-C ends it.
     """
-    from windlass.cli.named_store import read_settings
+    from windlass.public import read_settings
     from windlass_inspector.serving import serve as serve_pages
 
     def tell(address: str) -> None:

@@ -10,8 +10,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from windlass.caching.rates import many, money
-from windlass.report.matrix import CALLS, Cell, Matrix
+from windlass.public import CALLS, Cell, Matrix, many, money
 from windlass_inspector._rendering import page
 
 LIGHT: Final[Mapping[Cell, str]] = {

@@ -16,9 +16,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
-from windlass.api.opening import open_store
-from windlass.errors import UsageError
-from windlass.settings.settings import Settings
+from windlass.public import Settings, UsageError, open_store
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -98,7 +96,7 @@ def _leading_file(address: str) -> Path:
 
 def _check_extra() -> None:
     """Raises UsageError where what the pages are served by is not installed."""
-    from windlass.safety.imports import logging_unchanged
+    from windlass.public import logging_unchanged
 
     try:
         with logging_unchanged("PIL", "starlette", "uvicorn"):
@@ -145,8 +143,7 @@ def _listen(port: int) -> socket.socket:
 
 def _warm_up(model: str) -> None:
     """Load what takes a second, while the user still turns to the browser."""
-    from windlass.caching.rates import rate
-    from windlass.text.tokens import FamilyCounter
+    from windlass.public import FamilyCounter, rate
     from windlass_inspector._rendering import load_all
 
     load_all()

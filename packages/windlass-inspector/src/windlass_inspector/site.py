@@ -15,9 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from windlass.caching.rates import Override, override
-from windlass.errors import StoreError, UsageError
-from windlass.history.base import Store
+from windlass.public import Override, Store, StoreError, UsageError, override
 from windlass_inspector._call_page import call_page
 from windlass_inspector._costs_page import costs_page
 from windlass_inspector._forks_page import forks_page

@@ -15,12 +15,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from windlass.errors import BadRequest, ProviderError, did_you_mean
-from windlass.messages import ToolSpec
-from windlass.safety.foreign import parse_json
-from windlass.safety.patterns import BadPattern
-from windlass.safety.schemas import validator_for
-from windlass.wire.base import Finish, Request, Usage
+from windlass.public import (
+    BadPattern,
+    BadRequest,
+    Finish,
+    ProviderError,
+    Request,
+    ToolSpec,
+    Usage,
+    did_you_mean,
+    parse_json,
+    validator_for,
+)
 from windlass_local._grammar import OPEN, call_grammar, json_grammar, read_call
 from windlass_local._prompt import LocalCounter
 from windlass_local._runtime import WINDOW, Completion, LocalEngine, too_long

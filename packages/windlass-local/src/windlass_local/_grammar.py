@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from windlass.messages import ToolSpec
+from windlass.public import ToolSpec
 
 OPEN: Final = "<tool_call>"
 CLOSE: Final = "</tool_call>"

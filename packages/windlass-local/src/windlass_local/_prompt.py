@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from windlass.messages import Message, ToolCall, ToolSpec, canonical_json
-from windlass.wire.calls import words
+from windlass.public import Message, ToolCall, ToolSpec, calls, canonical_json
 from windlass_local._grammar import CLOSE, OPEN, call_head
 from windlass_local._vocabulary import Vocabulary
 
@@ -30,7 +29,7 @@ _END: Final = "<|im_end|>"
 _TOOLS: Final = (
     "You have these tools:\n<tools>\n{tools}\n</tools>\n"
     f'If a tool can help, answer with {OPEN}{{{{"name": ..., "arguments": ...}}}}{CLOSE}.'
-    " Otherwise answer in plain words."
+    " Otherwise answer in plain calls.words."
 )
 
 
@@ -59,7 +58,7 @@ def message_turn(message: Message) -> Turn:
     A tool's result has a role of its own: the model then answers from it, where it
     only repeats what stands under the user's name.
     """
-    body = "\n".join([*words(message.parts), *map(call_text, message.tool_calls)])
+    body = "\n".join([*calls.words(message.parts), *map(call_text, message.tool_calls)])
     if message.role == "tool":
         name = f" name={json.dumps(message.name)}" if message.name else ""
         return Turn("tool", f"<tool_response{name}>\n{body}\n</tool_response>")

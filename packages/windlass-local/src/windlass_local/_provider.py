@@ -21,10 +21,17 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, TypeAlias
 
-from windlass.errors import ProviderError, UsageError, did_you_mean
-from windlass.messages import ToolCall, assistant, canonical_json
-from windlass.providers.base import ModelInfo
-from windlass.wire.base import Reply, Request
+from windlass.public import (
+    ModelInfo,
+    ProviderError,
+    Reply,
+    Request,
+    ToolCall,
+    UsageError,
+    assistant,
+    canonical_json,
+    did_you_mean,
+)
 from windlass_local._answering import Answering, LocalAnswer
 from windlass_local._prompt import LocalCounter
 from windlass_local._runtime import WINDOW, LocalEngine

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from windlass.errors import BadRequest, ContextTooLong, ProviderError
-from windlass.safety.imports import logging_unchanged
+from windlass.public import BadRequest, ContextTooLong, ProviderError, logging_unchanged
 
 WINDOW: Final = 8_192
 """Tokens of prompt and reply together that SmolLM2 was trained for."""

@@ -21,8 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from windlass.errors import ProviderError
-from windlass.messages import clean_text
+from windlass.public import ProviderError, clean_text
 
 _SCALARS: Final = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f",

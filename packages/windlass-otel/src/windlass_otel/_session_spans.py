@@ -10,35 +10,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeAlias
 
-from windlass.caching.rates import cost
-from windlass.history.base import (
+from windlass.public import (
     FORKED_FROM,
     RAN,
     CallRecord,
+    Finish,
+    Message,
     Outcome,
     Row,
     SessionStart,
     ShownMessage,
-)
-from windlass.history.decisions import SoundingsDecided, VisitBegun
-from windlass.history.row_details import (
-    CallAnswered,
-    CallFailed,
-    CallSent,
-    ReplyDetails,
-    ToolResult,
-    details_of,
-    usage_of,
-)
-from windlass.history.step import Step
-from windlass.messages import Message, ToolCall, assistant
-from windlass.wire.base import Finish, Usage
-from windlass.wire.genai_names import (
-    CHAT,
-    EXECUTE_TOOL,
-    INVOKE_AGENT,
-    named,
-    provider_and_model,
+    Step,
+    ToolCall,
+    Usage,
+    assistant,
+    cost,
+    decisions,
+    genai_names,
+    row_details,
 )
 from windlass_otel.genai_messages import (
     Contents,
@@ -119,7 +108,9 @@ class SessionSpans:
 
     def __post_init__(self) -> None:
         self._last, name = self.at, self.start.cascade_id
-        self.root = self._begin(INVOKE_AGENT, name, self.parent, self.at, agent_name=name)
+        self.root = self._begin(
+            genai_names.INVOKE_AGENT, name, self.parent, self.at, agent_name=name
+        )
 
     def phase_span(
         self, phase: str | None, sounding: int | None = None, at: float | None = None
@@ -135,7 +126,7 @@ class SessionSpans:
             above = self.root if sounding is None else self.phase_span(phase)
             began = self._begun.setdefault(phase, self._last if at is None else at)
             known = {"agent_name": phase, "phase": phase, "sounding": sounding}
-            span = self._begin(INVOKE_AGENT, phase, above, began, **known)
+            span = self._begin(genai_names.INVOKE_AGENT, phase, above, began, **known)
             self._open[phase, sounding] = span
         return span
 
@@ -151,24 +142,24 @@ class SessionSpans:
         """Tell of a row, and of the call whose reply it is (None: it is none)."""
         self.know(row, ident)
         self._last = max(self._last, row.timestamp)
-        if row.phase and VisitBegun.read(row) is not None:
+        if row.phase and decisions.VisitBegun.read(row) is not None:
             self._begun[row.phase] = row.timestamp
         elif row.phase:
             self._begun.setdefault(row.phase, began_at(row))
-        details = details_of(row)
+        details = row_details.details_of(row)
         match details:
-            case CallSent(step=step, model=model):
+            case row_details.CallSent(step=step, model=model):
                 self._sent[step] = _Sent(model, row.timestamp)
-            case CallAnswered(step=step, reply=reply):
-                answer, usage = assistant(reply.text), usage_of(reply.usage)
+            case row_details.CallAnswered(step=step, reply=reply):
+                answer, usage = assistant(reply.text), row_details.usage_of(reply.usage)
                 self._tell_call(row, step, _Ended(usage, reply.finish, answer))
-            case CallFailed(step=step):
+            case row_details.CallFailed(step=step):
                 self._tell_call(row, step, _Ended(error=details.error, told=details.message))
-            case ToolResult() if not self._inherits(row):
+            case row_details.ToolResult() if not self._inherits(row):
                 self._tell_tool(row, details)
-            case ReplyDetails() if (call or row.model) and not details.inherited:
+            case row_details.ReplyDetails() if (call or row.model) and not details.inherited:
                 self._tell_reply(row, details, call)
-            case SoundingsDecided() if row.phase:
+            case decisions.SoundingsDecided() if row.phase:
                 self._close_soundings(row.phase)
 
     def _inherits(self, row: Row) -> bool:
@@ -192,7 +183,7 @@ class SessionSpans:
         if not self.ended:
             self.ended = True
             if status:
-                self.root.attributes |= named({"status": status})
+                self.root.attributes |= genai_names.named({"status": status})
             for step, sent in self._sent.items():
                 self._tell_unanswered(step, sent)
             for span in reversed(self._open.values()):
@@ -201,7 +192,9 @@ class SessionSpans:
 
     # ---- calls and tools --------------------------------------------------------------------
 
-    def _tell_reply(self, row: Row, details: ReplyDetails, call: CallRecord | None) -> None:
+    def _tell_reply(
+        self, row: Row, details: row_details.ReplyDetails, call: CallRecord | None
+    ) -> None:
         usage = None
         if row.tokens_in is not None:
             of_cache = row.tokens_cached or 0, details.tokens_written
@@ -254,11 +247,11 @@ class SessionSpans:
     def _begin_call(self, step: Step, model: str, at: float, **known: Any) -> OtelSpan:
         known |= {"phase": step.phase or None, "turn": step.turn or None}
         above, name = self.phase_span(step.phase, step.sounding), model.partition("/")[2] or model
-        span = self._begin(CHAT, name, above, at, attempt=step.attempt or None, **known)
-        span.attributes |= provider_and_model(model)
+        span = self._begin(genai_names.CHAT, name, above, at, attempt=step.attempt or None, **known)
+        span.attributes |= genai_names.provider_and_model(model)
         return span
 
-    def _tell_tool(self, row: Row, details: ToolResult) -> None:
+    def _tell_tool(self, row: Row, details: row_details.ToolResult) -> None:
         message = row.message
         ident = message.tool_call_id if message is not None else None
         call = self._called.get(ident or "")
@@ -269,7 +262,9 @@ class SessionSpans:
             if call is not None:
                 known["tool_arguments"] = as_text(self.contents.arguments(call))
         above = self.phase_span(row.phase, row.sounding_index)
-        span = self._begin(EXECUTE_TOOL, name, above, began_at(row), phase=row.phase, **known)
+        span = self._begin(
+            genai_names.EXECUTE_TOOL, name, above, began_at(row), phase=row.phase, **known
+        )
         failed = details.error or (message is not None and message.failed)
         error = "interrupted" if details.interrupted else "tool_error" if failed else ""
         self._end_at(span, row.timestamp, error, message.text if message and error else "")
@@ -281,9 +276,9 @@ class SessionSpans:
     ) -> OtelSpan:
         self.number += 1
         at = at if parent is None else max(at, parent.start)  # a clock may run backwards
-        attributes = named({"operation": operation, **known})
-        if operation == INVOKE_AGENT:
-            attributes |= named({"conversation": self.session_id})
+        attributes = genai_names.named({"operation": operation, **known})
+        if operation == genai_names.INVOKE_AGENT:
+            attributes |= genai_names.named({"conversation": self.session_id})
         ident, title = f"{self.session_id}/{self.number}", f"{operation} {name}"
         span = OtelSpan(ident, self.session_id, parent, operation, title, at, attributes)
         self.sink.opened(span)
@@ -293,14 +288,14 @@ class SessionSpans:
         if outcome is None:
             self._end_at(span, self._last)
             return
-        span.attributes |= named({"status": outcome.status})
+        span.attributes |= genai_names.named({"status": outcome.status})
         error = outcome.status if outcome.status in _FAILED else ""
         self._end_at(span, self._last, error, outcome.error or "")
 
     def _end_at(self, span: OtelSpan, at: float, error: str = "", told: str = "") -> None:
         span.end, span.error = max(at, span.start), error
         if error:
-            span.attributes |= named({"error": error})
+            span.attributes |= genai_names.named({"error": error})
         if self.contents.told:
             span.told = self.contents.text(told)
         self.sink.closed(span)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windlass.report.exporting import ExportedSession
+from windlass.public import ExportedSession
 from windlass_otel.genai_messages import Contents
 from windlass_otel.otlp_json import session_lines
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.messages import Message, Picture, Text, ToolCall, assistant, user
+from windlass.public import Message, Picture, Text, ToolCall, assistant, user
 
 
 @dataclass(frozen=True, slots=True)

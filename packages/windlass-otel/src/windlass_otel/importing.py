@@ -16,26 +16,27 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from windlass.importing.base import (
+from windlass.public import (
     MALFORMED,
     UNRECORDED,
     Answers,
+    Exchange,
+    Exchanges,
+    FileFormat,
+    RecordedFile,
+    Recording,
     Records,
     chat_call,
     chat_result,
     dollars_of,
+    genai_names,
     model_of,
     object_of,
+    parse_recorded,
     text_of,
     time_of,
+    whole_number,
 )
-from windlass.importing.exchanges import Exchange, Exchanges
-from windlass.importing.formats import FileFormat
-from windlass.importing.json_files import RecordedFile
-from windlass.importing.recording import Recording
-from windlass.safety.foreign import parse_recorded
-from windlass.safety.numbers import whole_number
-from windlass.wire.genai_names import ATTRIBUTES, PROVIDERS
 
 _CALLS: Final = frozenset({"chat", "text_completion", "generate_content", "responses", "LLM"})
 _CALL_ENDS: Final = (".doGenerate", ".doStream")
@@ -185,7 +186,7 @@ def _named(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes under our names."""
     return {
         name: next(attributes[key] for key in keys if key in attributes)
-        for name, keys in ATTRIBUTES.items()
+        for name, keys in genai_names.ATTRIBUTES.items()
         if any(key in attributes for key in keys)
     }
 
@@ -248,8 +249,10 @@ def _json(value: Any) -> Any:
 
 def _exchange(span: Mapping[str, Any], fields: Mapping[str, Any]) -> Exchange:
     provider = str(fields.get("provider") or _provider_of(fields.get("model")))
-    provider = PROVIDERS.get(provider) or provider.partition(".")[0]  # as in openai.responses
-    model = model_of(fields.get("model"), PROVIDERS.get(provider, provider))
+    provider = (
+        genai_names.PROVIDERS.get(provider) or provider.partition(".")[0]
+    )  # as in openai.responses
+    model = model_of(fields.get("model"), genai_names.PROVIDERS.get(provider, provider))
     messages = []
     if system := _json(fields.get("system")):
         parts = system if isinstance(system, list) else [system]

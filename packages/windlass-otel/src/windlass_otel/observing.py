@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from windlass.history.base import BANK, Batch, NodeType, SessionFilter, SessionStart, Store
-from windlass.history.row_details import CallAnswered, CallFailed, CallSent, kind_of
+from windlass.public import BANK, Batch, NodeType, SessionFilter, SessionStart, Store, row_details
 from windlass_otel._session_spans import SessionSpans, began_at
 from windlass_otel.genai_messages import Contents
 from windlass_otel.spans import OtelSpan, SpanSink
 
 _TOLD = frozenset({NodeType.AGENT, NodeType.FOLLOW_UP, NodeType.TOOL_RESULT})
-_STEPS = frozenset({CallSent.kind, CallAnswered.kind, CallFailed.kind})
+_STEPS = frozenset(
+    {row_details.CallSent.kind, row_details.CallAnswered.kind, row_details.CallFailed.kind}
+)
 
 
 class SpanMaker:
@@ -82,7 +83,7 @@ class SpanMaker:
 
 def _begins(batch: Batch) -> bool:
     """Return whether a session that is not known goes on with this: it calls a model or a tool."""
-    return any(row.node_type in _TOLD or kind_of(row) in _STEPS for row in batch.rows)
+    return any(row.node_type in _TOLD or row_details.kind_of(row) in _STEPS for row in batch.rows)
 
 
 def replay_spans(store: Store, session_id: str, sink: SpanSink, contents: Contents) -> None:

@@ -7,8 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from windlass.history.base import Store
-from windlass.wire.genai_names import CHAT
+from windlass.public import Store, genai_names
 from windlass_otel.genai_messages import Contents
 from windlass_otel.observing import replay_spans
 from windlass_otel.spans import OtelSpan, nanoseconds
@@ -64,7 +63,7 @@ def _as_json(span: OtelSpan, trace: str) -> dict[str, Any]:
         "spanId": _digest("span", span.id)[:16],
         **above,
         "name": span.name,
-        "kind": _CLIENT if span.operation == CHAT else _INTERNAL,
+        "kind": _CLIENT if span.operation == genai_names.CHAT else _INTERNAL,
         "startTimeUnixNano": str(nanoseconds(span.start)),
         "endTimeUnixNano": str(nanoseconds(span.end)),
         "attributes": _attributes(span.attributes),

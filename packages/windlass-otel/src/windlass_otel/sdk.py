@@ -15,21 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from windlass.errors import UsageError
-from windlass.history.base import Store
-from windlass.safety.imports import logging_unchanged
-from windlass.safety.redaction import redacted_url
-from windlass.wire.genai_names import (
-    ATTRIBUTES,
-    CHAT,
-    DURATION_BOUNDS,
-    DURATIONS,
-    OLD_TOKEN_TYPES,
-    OLD_TOKENS,
-    TOKEN_BOUNDS,
-    TOKENS,
-    named,
-)
+from windlass.public import Store, UsageError, genai_names, logging_unchanged, redacted_url
 from windlass_otel.genai_messages import Contents
 from windlass_otel.observing import ObservedStore, SpanMaker
 from windlass_otel.spans import OtelSpan, nanoseconds
@@ -53,20 +39,23 @@ class SdkSink:
         self._spans: dict[str, Any] = {}
         self.ended = 0
         """How many spans ended that are to be sent."""
-        bounds = {"explicit_bucket_boundaries_advisory": DURATION_BOUNDS}
-        self._durations = [meter.create_histogram(name, unit="s", **bounds) for name in DURATIONS]
+        bounds = {"explicit_bucket_boundaries_advisory": genai_names.DURATION_BOUNDS}
+        self._durations = [
+            meter.create_histogram(name, unit="s", **bounds) for name in genai_names.DURATIONS
+        ]
         self._tokens = {
-            key: meter.create_counter(name, unit="{token}") for key, name in TOKENS.items()
+            key: meter.create_counter(name, unit="{token}")
+            for key, name in genai_names.TOKENS.items()
         }
-        bounds = {"explicit_bucket_boundaries_advisory": TOKEN_BOUNDS}
-        self._old_tokens = meter.create_histogram(OLD_TOKENS, unit="{token}", **bounds)
+        bounds = {"explicit_bucket_boundaries_advisory": genai_names.TOKEN_BOUNDS}
+        self._old_tokens = meter.create_histogram(genai_names.OLD_TOKENS, unit="{token}", **bounds)
 
     def opened(self, span: OtelSpan) -> None:
         """Start a span, under that which is current where it has no parent."""
         above = None if span.parent is None else self._spans.get(span.parent.id)
         context = None if above is None else self._trace.set_span_in_context(above)
         kinds = self._trace.SpanKind
-        kind = kinds.CLIENT if span.operation == CHAT else kinds.INTERNAL
+        kind = kinds.CLIENT if span.operation == genai_names.CHAT else kinds.INTERNAL
         self._spans[span.id] = self._tracer.start_span(
             span.name,
             context=context,
@@ -83,21 +72,21 @@ class SdkSink:
             own.set_status(self._trace.StatusCode.ERROR, span.told or None)
         self.ended += own.is_recording()
         own.end(nanoseconds(span.end))
-        if span.operation == CHAT:
+        if span.operation == genai_names.CHAT:
             self._count(span)
 
     def _count(self, span: OtelSpan) -> None:
-        names = [ATTRIBUTES[key][0] for key in _OF_METRICS]
+        names = [genai_names.ATTRIBUTES[key][0] for key in _OF_METRICS]
         known = {name: span.attributes[name] for name in names if name in span.attributes}
         for histogram in self._durations:
             histogram.record(span.end - span.start, known)
         for key, counter in self._tokens.items():
-            tokens = span.attributes.get(ATTRIBUTES[key][0])
+            tokens = span.attributes.get(genai_names.ATTRIBUTES[key][0])
             if tokens is None:
                 continue
-            counter.add(tokens, known | named({"modality": "unknown"}))
-            if key in OLD_TOKEN_TYPES:
-                of_type = named({"token_type": OLD_TOKEN_TYPES[key]})
+            counter.add(tokens, known | genai_names.named({"modality": "unknown"}))
+            if key in genai_names.OLD_TOKEN_TYPES:
+                of_type = genai_names.named({"token_type": genai_names.OLD_TOKEN_TYPES[key]})
                 self._old_tokens.record(tokens, known | of_type)
 
 

@@ -15,21 +15,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from windlass.api.loading import load_program
-from windlass.api.opening import SharedObjects, open_resources
-from windlass.caching.rates import override
-from windlass.cascade.children import ReadyCascade
-from windlass.engine.cascade import add_server_tools, needed_servers
-from windlass.engine.opening import OpenSession
-from windlass.engine.setup import prepare
-from windlass.engine.tasks.frame import Frame
-from windlass.engine.tasks.job import Done, Job
-from windlass.engine.tasks.task_inputs import Given
-from windlass.engine.tasks.task_runner import Inner, finished_before, run_one
-from windlass.errors import UsageError, WindlassError, WorkerLost
-from windlass.safety.imports import logging_unchanged
-from windlass.tasks.parse import read_task
-from windlass.wire.base import Usage
+from windlass.public import (
+    Done,
+    Frame,
+    Given,
+    Inner,
+    Job,
+    OpenSession,
+    ReadyCascade,
+    SharedObjects,
+    Usage,
+    UsageError,
+    WindlassError,
+    WorkerLost,
+    add_server_tools,
+    finished_before,
+    load_program,
+    logging_unchanged,
+    needed_servers,
+    open_resources,
+    override,
+    prepare,
+    read_task,
+    run_one,
+)
 
 ADDRESS: Final = "RAY_ADDRESS"
 """The variable that names a cluster; without it Ray is started on this machine."""

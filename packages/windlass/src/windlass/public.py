@@ -1,0 +1,604 @@
+"""The public names of the core for packages beside it, each with a sentence.
+
+    from windlass.public import UsageError, tool
+
+A package beside the core imports these, and what `windlass` itself exports, and nothing else of it.
+A name is loaded from its home when it is asked for, so that this module takes no time.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    # Return the task, checked, and the registry of the tools it may use.
+    from windlass.api.loading import load_program as load_program
+
+    # What is the same for all inner tasks, and sent once: the user's tools and providers.
+    from windlass.api.opening import SharedObjects as SharedObjects
+
+    # Read the settings that hold in `folder` (default: the current one), and find providers.
+    from windlass.api.opening import open_resources as open_resources
+
+    # Return the store that the settings name; `existing`: raise UsageError where there is none.
+    from windlass.api.opening import open_store as open_store
+
+    # A user's own price of a model, in US dollars per million tokens, without tiers.
+    from windlass.caching.rates import Override as Override
+
+    # US dollars of one call; `tokens_in` includes the cached and the written ones.
+    from windlass.caching.rates import cost as cost
+
+    # Return a number of things, for people.
+    from windlass.caching.rates import many as many
+
+    # Return US dollars for people, with their sign first.
+    from windlass.caching.rates import money as money
+
+    # Within the context, and in tasks begun in it, `prices` override the table's.
+    from windlass.caching.rates import override as override
+
+    # Return the source of the price of `provider/model`, for people.
+    from windlass.caching.rates import price_source as price_source
+
+    # The rate of `provider/model`: the user's own, else the listed one; None: neither is.
+    from windlass.caching.rates import rate as rate
+
+    # A checked cascade, the tools it may use, and its sub-cascades.
+    from windlass.cascade.children import ReadyCascade as ReadyCascade
+
+    # Make a function the command of its name, or of `name`.
+    from windlass.cli.command import command as command
+
+    # Return the settings of a command that only takes `--store`.
+    from windlass.cli.named_store import read_settings as read_settings
+
+    # The option `--store` of a command.
+    from windlass.cli.options import StoreOption as StoreOption
+
+    # Where a command prints its answer.
+    from windlass.cli.output import out as out
+
+    # Start the servers and make their tools known to the run.
+    from windlass.engine.cascade import add_server_tools as add_server_tools
+
+    # Return the MCP servers whose tools the cascade names, not started.
+    from windlass.engine.cascade import needed_servers as needed_servers
+
+    # A session that this process holds, and whether the store has it already.
+    from windlass.engine.opening import OpenSession as OpenSession
+
+    # Return a run of a checked cascade with everything in its hands, and nothing done yet.
+    from windlass.engine.setup import prepare as prepare
+
+    # The context of a task, without its own description and inputs.
+    from windlass.engine.tasks.frame import Frame as Frame
+
+    # A task that finished: its path, how, the key of its output's body, and the tokens of that.
+    from windlass.engine.tasks.job import Done as Done
+
+    # A task file in hand.
+    from windlass.engine.tasks.job import Job as Job
+
+    # One input: what it is called, and its text, or the file (and the bytes of it) it is in.
+    from windlass.engine.tasks.task_inputs import Given as Given
+
+    # The task that a reduce runs on each input, with its parent's context and its path.
+    from windlass.engine.tasks.task_runner import Inner as Inner
+
+    # Return the task as a resumed session had finished it; None: it is to run.
+    from windlass.engine.tasks.task_runner import finished_before as finished_before
+
+    # Return one inner task, with its own state and its own part of the record.
+    from windlass.engine.tasks.task_runner import run_one as run_one
+
+    # The provider refused the request as malformed.
+    from windlass.errors import BadRequest as BadRequest
+
+    # A request does not fit the model's window: by our count before it is sent, else by theirs.
+    from windlass.errors import ContextTooLong as ContextTooLong
+
+    # The model's side failed: not reachable, not installed, or answered with an error.
+    from windlass.errors import ProviderError as ProviderError
+
+    # A session that somebody else runs, or perhaps runs: nobody else may until that has ended.
+    from windlass.errors import SessionHeld as SessionHeld
+
+    # The store could not be read or written: disk full, locked, damaged.
+    from windlass.errors import StoreError as StoreError
+
+    # A tool failed.
+    from windlass.errors import ToolError as ToolError
+
+    # Something the user wrote is wrong: a file, a flag, a key, a name.
+    from windlass.errors import UsageError as UsageError
+
+    # Root of every error that Windlass raises on purpose.
+    from windlass.errors import WindlassError as WindlassError
+
+    # A machine of a cluster was lost, or could not do its work.
+    from windlass.errors import WorkerLost as WorkerLost
+
+    # The end of a message about an unknown `name`: the nearest known name, then all of them.
+    from windlass.errors import did_you_mean as did_you_mean
+
+    # What a session decided: one type for each kind of decision, and for the messages it brought
+    # in.
+    from windlass.history import decisions as decisions
+
+    # How values of the record become columns, and back.
+    from windlass.history import packing as packing
+
+    # What rows say besides their columns: a tagged union of small values, a type for each kind.
+    from windlass.history import row_details as row_details
+
+    # What stores do alike.
+    from windlass.history._base_store import BaseStore as BaseStore
+
+    # Return the error for a reference that stands for another message.
+    from windlass.history._base_store import reference_taken as reference_taken
+
+    # What the name of a blob looks like: a SHA-256 in hex.
+    from windlass.history._blobs import BLOB_NAME as BLOB_NAME
+
+    # Where blobs lie: each method does what it does in `Blobs`, which are those of a folder.
+    from windlass.history._blobs import BlobPlace as BlobPlace
+
+    # The blobs under `root` (`<store>/blobs`).
+    from windlass.history._blobs import Blobs as Blobs
+
+    # Return the bytes of a blob.
+    from windlass.history._blobs import check_digest as check_digest
+
+    # Where a visible name lies, in a folder that is there and no link.
+    from windlass.history._blobs import visible_place as visible_place
+
+    # A batch as rows, by their table.
+    from windlass.history._numbering import Numbered as Numbered
+
+    # A batch with its bodies serialised: rows for their tables, bytes for the blobs.
+    from windlass.history._numbering import Prepared as Prepared
+
+    # Places, each with the check that is about it.
+    from windlass.history._proof import Checks as Checks
+
+    # One reading of a store.
+    from windlass.history._proof import StoreProof as StoreProof
+
+    # Rows read at a time: no reader holds a snapshot open while its caller thinks.
+    from windlass.history._session import PORTION as PORTION
+
+    # Return the card whose fields `values` are, in their order.
+    from windlass.history._session import card_of as card_of
+
+    # Who holds which sessions, those under others among them.
+    from windlass.history._session_locks import Held as Held
+
+    # The locks of the sessions of the store in `store`, and who holds them on this machine.
+    from windlass.history._session_locks import SessionLocks as SessionLocks
+
+    # Return what a locked file says, and whether somebody holds it; ({}, False): there is none.
+    from windlass.history._session_locks import look_at as look_at
+
+    # The name of this machine, and behind a slash what tells it from others of that name.
+    from windlass.history._session_locks import machine_name as machine_name
+
+    # What the name of a history begins with that is a memory bank and no run of a cascade.
+    from windlass.history.base import BANK as BANK
+
+    # The name and the instructions of a phase that answers messages; nobody wrote them.
+    from windlass.history.base import CHAT as CHAT
+
+    # There: the session that it was forked from.
+    from windlass.history.base import FORKED_FROM as FORKED_FROM
+
+    # In the definition that a session begins with: what a resumed run needs beside it.
+    from windlass.history.base import RAN as RAN
+
+    # Seconds without a row after which nobody on another machine runs a session any more.
+    from windlass.history.base import SILENT_S as SILENT_S
+
+    # How sessions stand, as they are listed.
+    from windlass.history.base import STATES as STATES
+
+    # What is appended together: whole or not at all.
+    from windlass.history.base import Batch as Batch
+
+    # What one call saw.
+    from windlass.history.base import CallRecord as CallRecord
+
+    # Something that `verify` found.
+    from windlass.history.base import Discrepancy as Discrepancy
+
+    # Who runs a session, or did and was killed: a process (its number), and its machine.
+    from windlass.history.base import Holder as Holder
+
+    # What a row of the record is.
+    from windlass.history.base import NodeType as NodeType
+
+    # Told what is read (`blobs`, `messages`, `sessions`), how many were, and how many there are.
+    from windlass.history.base import OnProgress as OnProgress
+
+    # How a phase ended, or the session.
+    from windlass.history.base import Outcome as Outcome
+
+    # Why a phase or session is `incomplete`: turns or attempts used up, a reply cut at its output
+    # limit or where the model's window was full, an empty one, one that the model refused or the
+    # provider held back, or another limit.
+    from windlass.history.base import Reason as Reason
+
+    # One row to append.
+    from windlass.history.base import Row as Row
+
+    # Which sessions are listed: those that fit every value given.
+    from windlass.history.base import SessionFilter as SessionFilter
+
+    # A session as `windlass sessions` lists it.
+    from windlass.history.base import SessionInfo as SessionInfo
+
+    # The first thing known of a session.
+    from windlass.history.base import SessionStart as SessionStart
+
+    # One message of a window, in its place.
+    from windlass.history.base import ShownMessage as ShownMessage
+
+    # How a session ended.
+    from windlass.history.base import Status as Status
+
+    # A place that keeps histories.
+    from windlass.history.base import Store as Store
+
+    # A row as it is read back.
+    from windlass.history.base import StoredRow as StoredRow
+
+    # Return a status for people, with the reason where it has one.
+    from windlass.history.base import in_words as in_words
+
+    # The kinds of rows whose messages may have cards.
+    from windlass.history.card_rows import NODES as NODES
+
+    # Return all sub-cascades of these sessions, level by level, in the order in which they ran.
+    from windlass.history.nesting import sessions_below as sessions_below
+
+    # Where a session calls a model: steps of one session are equal where the place is the same.
+    from windlass.history.step import Step as Step
+
+    # Why an answer is left out that `Answers` has counted already.
+    from windlass.importing.base import COUNTED as COUNTED
+
+    # What reading a malformed record raises: it is counted and left out.
+    from windlass.importing.base import MALFORMED as MALFORMED
+
+    # What stands in the place of words that a program did not record.
+    from windlass.importing.base import UNRECORDED as UNRECORDED
+
+    # The answers of all files of an import, so that each is counted once.
+    from windlass.importing.base import Answers as Answers
+
+    # The first records of a file.
+    from windlass.importing.base import Records as Records
+
+    # Return a call of a tool in OpenAI's chat form; arguments may be text already.
+    from windlass.importing.base import chat_call as chat_call
+
+    # Return the result of a call in OpenAI's chat form, with a mark if it failed.
+    from windlass.importing.base import chat_result as chat_result
+
+    # Return an amount in US dollars; None for anything that is not a number above 0.
+    from windlass.importing.base import dollars_of as dollars_of
+
+    # Return a model as `provider/model`; `provider` where its name has none.
+    from windlass.importing.base import model_of as model_of
+
+    # Return a JSON object; an empty one in the place of anything else.
+    from windlass.importing.base import object_of as object_of
+
+    # Return the messages of a list in a form, the pieces of each answer as one.
+    from windlass.importing.base import read_list as read_list
+
+    # Return a whole number shared out in the proportion of weights: the shares add up to it.
+    from windlass.importing.base import shares as shares
+
+    # Return the text under the first of the keys that has one; empty where none has.
+    from windlass.importing.base import text_of as text_of
+
+    # Seconds since 1970: of an ISO time, or a number of seconds, milli-, micro- or nanoseconds.
+    from windlass.importing.base import time_of as time_of
+
+    # Calls that a file bills without telling what they said: one call, beside a recording.
+    from windlass.importing.base import unseen as unseen
+
+    # Return a usage in any provider's words; None where it is not one, or an impossible one.
+    from windlass.importing.base import usage_of as usage_of
+
+    # A usage of four counts, as a file has them; None where none of them is a number above 0.
+    from windlass.importing.base import usage_of_counts as usage_of_counts
+
+    # Return a usage in Codex's words; like OpenAI's, its input includes what was cached.
+    from windlass.importing.codex import usage_of_codex as usage_of_codex
+
+    # One request, and what came back.
+    from windlass.importing.exchanges import Exchange as Exchange
+
+    # Puts exchanges together to conversations, in their order.
+    from windlass.importing.exchanges import Exchanges as Exchanges
+
+    # Return the exchange in a line of a log; None: it holds none.
+    from windlass.importing.exchanges import exchange_of as exchange_of
+
+    # The form of a request's body, by its keys and those of its answer; None: of no known form.
+    from windlass.importing.exchanges import form_of_request as form_of_request
+
+    # A format of files.
+    from windlass.importing.formats import FileFormat as FileFormat
+
+    # A file of JSON lines, or of one JSON text.
+    from windlass.importing.json_files import RecordedFile as RecordedFile
+
+    # One call of a model.
+    from windlass.importing.recording import RecordedCall as RecordedCall
+
+    # A conversation as another program recorded it.
+    from windlass.importing.recording import Recording as Recording
+
+    # The key in a session's definition under which it says from what it was imported.
+    from windlass.importing.storing import IMPORTED as IMPORTED
+
+    # What a session was imported from, and how good its evidence is; empty: not imported.
+    from windlass.importing.storing import evidence_text as evidence_text
+
+    # The nodes of a file, in the order in which they were added.
+    from windlass.importing.tree import ConversationTree as ConversationTree
+
+    # One step of a conversation: an answer with its pieces, or messages that came together.
+    from windlass.importing.tree import Node as Node
+
+    # What a request cost, or several together.
+    from windlass.ledger.charges import Charge as Charge
+
+    # Yield each request of these sessions: the columns of its row, and its charge.
+    from windlass.ledger.charges import charges_of as charges_of
+
+    # Return the session of `names` that each session counts with: itself, or the one it ran
+    # under.
+    from windlass.ledger.charges import roots_of as roots_of
+
+    # The charges added up by key, in the order in which keys come; `line` makes an empty sum.
+    from windlass.ledger.charges import sums_by as sums_by
+
+    # Return the charges added up.
+    from windlass.ledger.charges import total_of as total_of
+
+    # One message, frozen and equal by content.
+    from windlass.messages import Message as Message
+
+    # A picture, known by the SHA-256 of its bytes; the bytes are fetched when it is sent.
+    from windlass.messages import Picture as Picture
+
+    # A piece of text.
+    from windlass.messages import Text as Text
+
+    # A request by the model to run a tool.
+    from windlass.messages import ToolCall as ToolCall
+
+    # What a model is told of a tool: name, purpose, and its parameters as JSON Schema.
+    from windlass.messages import ToolSpec as ToolSpec
+
+    # Return an assistant message, with the tools it calls.
+    from windlass.messages import assistant as assistant
+
+    # Return the one JSON text of `value`: sorted keys, no white space, ASCII only.
+    from windlass.messages import canonical_json as canonical_json
+
+    # `text` fit for UTF-8: halves of one character joined, a lone surrogate made U+FFFD.
+    from windlass.messages import clean_text as clean_text
+
+    # Return a user message of texts and pictures.
+    from windlass.messages import user as user
+
+    # What the engine must know about a model.
+    from windlass.providers.base import ModelInfo as ModelInfo
+
+    # Return the policies, each once and in order.
+    from windlass.replays.named_policies import policies_of as policies_of
+
+    # Recordings under policies: each by itself, and all together in `totals`.
+    from windlass.replays.outcomes import Replay as Replay
+
+    # Return the prices, each once.
+    from windlass.replays.pricing import check_prices as check_prices
+
+    # Yield what was replayed, what it cost, and what the columns of the table mean.
+    from windlass.replays.printed import describe_replay as describe_replay
+
+    # Yield what the figures are based on, and what they leave out.
+    from windlass.replays.printed import list_notes as list_notes
+
+    # Return the recording, where there is only one.
+    from windlass.replays.printed import only_one as only_one
+
+    # Return what each policy costs and keeps in view.
+    from windlass.replays.printed import totals_table as totals_table
+
+    # Yield the conversations of a session, without those below it.
+    from windlass.replays.replayable import conversations_of as conversations_of
+
+    # Return each recording under each policy at each of the prices.
+    from windlass.replays.running import replay_all as replay_all
+
+    # Return what calls of a store's sessions would have cost that cost nothing.
+    from windlass.report.account import free_calls as free_calls
+
+    # A decision, validation or error of the session, in one line.
+    from windlass.report.call_views import Note as Note
+
+    # The first words in some rows of a session, but for what was put in (a skill's text).
+    from windlass.report.call_views import words_in as words_in
+
+    # Return the user's first words in a session; its cascade's name where there are none.
+    from windlass.report.call_views import words_of as words_of
+
+    # A call, read back: the row of its reply, what it was sent, and what stood before it.
+    from windlass.report.calls import Call as Call
+
+    # One message of a call's window.
+    from windlass.report.calls import Seen as Seen
+
+    # One call explained: the policy in force, what it decided, and what that saved.
+    from windlass.report.explanation import Explanation as Explanation
+
+    # What became of one message at a call.
+    from windlass.report.explanation import MessageDecision as MessageDecision
+
+    # What is written out of a session.
+    from windlass.report.exporting import ExportedSession as ExportedSession
+
+    # A session of a store, read once.
+    from windlass.report.inspected import InspectedSession as InspectedSession
+
+    # How many calls a matrix has at most.
+    from windlass.report.matrix import CALLS as CALLS
+
+    # What became of a message at a call; `words` says it.
+    from windlass.report.matrix import Cell as Cell
+
+    # Messages by calls: what each call saw of each message.
+    from windlass.report.matrix import Matrix as Matrix
+
+    # Return one cell in a sentence, by places from 0.
+    from windlass.report.matrix import cell_text as cell_text
+
+    # Return the matrix of a session, from call `first` on.
+    from windlass.report.matrix import matrix_of as matrix_of
+
+    # A message in one call, and its share of the bill of the call's input.
+    from windlass.report.paid import PaidMessage as PaidMessage
+
+    # Where a call parts from the one before: what stood behind there, and had to be read anew.
+    from windlass.report.prefix import PrefixBreak as PrefixBreak
+
+    # Return what was done to one call, and what it says of that.
+    from windlass.report.provider_edits import call_sentences as call_sentences
+
+    # The files that Windlass writes itself: each of them is opened or replaced here.
+    from windlass.safety import own_files as own_files
+
+    # Return the text with what a terminal acts on written out.
+    from windlass.safety.escaping import escaped as escaped
+
+    # A file is not read.
+    from windlass.safety.files import UnreadableError as UnreadableError
+
+    # Return the text of a regular file of at most `most` bytes.
+    from windlass.safety.files import read_text as read_text
+
+    # Return the value of a JSON text.
+    from windlass.safety.foreign import parse_json as parse_json
+
+    # The value of a JSON text that a program recorded: a number that no float holds is null.
+    from windlass.safety.foreign import parse_recorded as parse_recorded
+
+    # Import `packages` in here: logging and warnings are configured afterwards as before.
+    from windlass.safety.imports import logging_unchanged as logging_unchanged
+
+    # Whether somebody still waits for a piece of work.
+    from windlass.safety.interrupting import Cancellation as Cancellation
+
+    # Return the whole number that a text is, of at most 18 digits (None: it is none).
+    from windlass.safety.numbers import whole_number as whole_number
+
+    # A text that is not a regular expression.
+    from windlass.safety.patterns import BadPattern as BadPattern
+
+    # Return a text without the credentials that can be told from its own look.
+    from windlass.safety.redaction import redacted as redacted
+
+    # Return an address without name, password, query and keys in its path.
+    from windlass.safety.redaction import redacted_url as redacted_url
+
+    # Return a validator of jsonschema, of the draft that the schema names (2020-12 where none
+    # is).
+    from windlass.safety.schemas import validator_for as validator_for
+
+    # A short view of one message.
+    from windlass.selection.card import Card as Card
+
+    # A store that has an address.
+    from windlass.settings.fields import StoreAddress as StoreAddress
+
+    # The settings of one command; `settings["store"]` is one of them with its origin.
+    from windlass.settings.settings import Settings as Settings
+
+    # The key by which the definition of a session is known to be a task file.
+    from windlass.tasks.model import OPERATORS as OPERATORS
+
+    # Return the task in an XML text, with all that was found to be wrong in it.
+    from windlass.tasks.parse import read_task as read_task
+
+    # Return the picture whose file is `data`.
+    from windlass.text.pictures import picture as picture
+
+    # Return the beginning of what the user said first, in one line of at most so many characters.
+    from windlass.text.titles import first_words as first_words
+
+    # Counts for a hosted model by its family; remembers each message's count.
+    from windlass.text.tokens import FamilyCounter as FamilyCounter
+
+    # Which paths a tool may touch: the one place that says no.
+    from windlass.tools import paths as paths
+
+    # What a tool may use of the run.
+    from windlass.tools.base import ToolContext as ToolContext
+
+    # A tool's result: text, pictures, whether it is a failure, and what a model took for it.
+    from windlass.tools.base import ToolOutput as ToolOutput
+
+    # Mark a function as a tool of its module, by its own name or another.
+    from windlass.tools.registry import tool as tool
+
+    # What the formats share: ids, names and arguments of calls, pictures, opaque parts.
+    from windlass.wire import calls as calls
+
+    # The names of OpenTelemetry's conventions for GenAI: attributes, metrics, providers.
+    from windlass.wire import genai_names as genai_names
+
+    # Why a reply ended.
+    from windlass.wire.base import Finish as Finish
+
+    # What came back.
+    from windlass.wire.base import Reply as Reply
+
+    # One call, complete.
+    from windlass.wire.base import Request as Request
+
+    # Tokens as the provider reported them.
+    from windlass.wire.base import Usage as Usage
+
+_IMPORT: Final = re.compile(r"^    from (\S+) import (\w+) as \2$", re.MULTILINE)
+
+
+@cache
+def homes() -> dict[str, str]:
+    """Return the module that holds each public name: the list above, which stands once."""
+    return {name: home for home, name in _IMPORT.findall(Path(__file__).read_text("utf-8"))}
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name from its home."""
+        if (home := homes().get(name)) is None:
+            raise AttributeError(f"{name!r} is no public name of Windlass: see windlass/public.py")
+        module = import_module(home)
+        # A module in a package is no attribute of it before it is loaded.
+        value = vars(module)[name] if name in vars(module) else import_module(f"{home}.{name}")
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(homes())
