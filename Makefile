@@ -32,7 +32,7 @@ help:
 	@echo "make mutants       break rows on purpose and show that their tests fail (ten minutes)"
 	@echo "make local         the tests that ask the model on this machine"
 	@echo "make servers       an MCP server from the package index, over stdio and HTTP"
-	@echo "make wheel         build the wheel, install it in an environment of its own and try each door"
+	@echo "make wheel         build the wheels, install them and try each door, with plugins and without"
 	@echo "make examples      run the example cascades with the local model"
 	@echo "make bench         print the benchmark tables"
 	@echo "make same          compare all windows, marks and bills over the recordings with written hashes"
@@ -107,12 +107,17 @@ $(WHEEL)/.ready: requirements/wheel.txt
 	@$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/wheel.txt
 	@touch $@
 
+# First the core alone. Then all packages, with what they need from the environment of the tests.
 wheel: $(STAMP) $(WHEEL)/.ready
-	@rm -rf $(WHEEL)/dist
-	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(WHEEL)/dist .
-	@$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/dist/*.whl
+	@rm -rf $(WHEEL)/dist $(WHEEL)/plugins
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(WHEEL)/dist $(addprefix ./,$(wildcard packages/*))
+	@$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/dist/windlass-*.whl
 	@$(WHEEL)/bin/python -m pip check --disable-pip-version-check
 	@$(WHEEL)/bin/python -I scripts/doors.py
+	@$(PYTHON) -m venv $(WHEEL)/plugins
+	@$(WHEEL)/plugins/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(WHEEL)/dist/*.whl
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$($(WHEEL)/plugins/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/zz_tests.pth
+	@$(WHEEL)/plugins/bin/python -I scripts/doors.py --plugins
 
 examples: $(STAMP)
 	@$(BIN)/python examples/run_all.py

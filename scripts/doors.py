@@ -1,8 +1,9 @@
-"""Try each door of the package that is installed, and print a line for each.
+"""Try each door of the packages that are installed, and print a line for each.
 
-    .venv-wheel/bin/python -I scripts/doors.py
+    .venv-wheel/bin/python -I scripts/doors.py [--plugins]
 
-`make wheel` runs it in an environment that holds the wheel and what it needs, and nothing else.
+`make wheel` runs it in an environment that holds the wheel of the core and what it needs, and
+nothing else, where each plugin is told with what installs it; and once more with all plugins.
 The model is a server on the loopback for the command line, and a function for the library.
 """
 
@@ -136,7 +137,70 @@ def try_tasks() -> None:
     assert (result.status, result.output) == ("completed", "done"), result.error
 
 
-def main() -> int:
+TRAJECTORY: Final = [
+    {"type": "thread.started", "thread_id": "t1"},
+    {"type": "turn.started"},
+    {"type": "item.completed", "item": {"id": "0", "type": "agent_message", "text": "Done."}},
+    {"type": "turn.completed", "usage": {"input_tokens": 90, "output_tokens": 9}},
+]
+"""What `codex exec --json` prints."""
+QUERY: Final[dict[str, Any]] = {
+    "cascade_id": "sums",
+    "phases": [{"name": "sum", "tool": "sql:sum.sql", "inputs": {"least": 2}}],
+}
+PLUGINS: Final[dict[tuple[str, ...], str]] = {
+    ("serve", "--help"): "serve",
+    ("sessions", "--store", "chdb://kept"): "chdb",
+    ("sessions", "--store", "clickhouse://h/db?blobs=b"): "clickhouse",
+    ("schema", "clickhouse"): "clickhouse",
+    ("export", "latest", "--as", "otel"): "otel",
+    ("import", "exec.jsonl", "--as", "codex-exec"): "importers",
+    ("run", "sums.json"): "tools",
+    ("run", "notes.json", "-i", "file=CHANGES", "--model", "local/smollm2"): "local",
+    ("run", "notes.json", "-i", "file=CHANGES", "--otel", "on", "--model", "near/any"): "otel",
+    ("evaluate", "sums.xml", "--engine", "ray", "--model", "near/any"): "ray",
+}
+"""Commands that plugins add to, each with the extra that installs its plugin."""
+REDUCE: Final = """<task type="reduce"><description>Sum up</description>
+  <inputs><file split="lines">rows.csv</file></inputs>
+  <inner_task><description>Say {{ input.item }}.</description></inner_task>
+  <reduction_task><description>Add.</description></reduction_task>
+</task>
+"""
+
+
+def write_files(folder: Path) -> None:
+    """Write what those commands read."""
+    (folder / "exec.jsonl").write_text("".join(json.dumps(one) + "\n" for one in TRAJECTORY))
+    (folder / "rows.csv").write_text("n\n1\n2\n3\n")
+    (folder / "sum.sql").write_text("SELECT sum(n) AS sum FROM rows WHERE n >= {{ inputs.least }}")
+    (folder / "sums.json").write_text(json.dumps(QUERY))
+    (folder / "sums.xml").write_text(REDUCE)
+
+
+def try_without_plugins() -> None:
+    """Ask for what plugins add: one sentence tells what installs it."""
+    for words, extra in PLUGINS.items():
+        done = subprocess.run([COMMAND, *words], capture_output=True, text=True, check=False)
+        sentence = done.stderr.strip().rpartition("\n")[2]
+        assert f"pip install 'windlass[{extra}]'" in sentence, (words, done.stderr)
+        assert done.returncode == 2, (words, done.stderr)  # noqa: PLR2004 - a mistake of the user's
+
+
+def try_plugins() -> None:
+    """Ask for what plugins add where they are installed, as far as no server is needed."""
+    assert "serve" in command("--help")
+    assert "ENGINE" in command("schema", "clickhouse")
+    assert "inspector" in command("serve", "--help")
+    assert "codex-exec" in command("import", "exec.jsonl")
+    spans = command("export", "latest", "--as", "otel")
+    assert "resourceSpans" in spans
+    result = json.loads(command("run", "sums.json", "--json"))
+    assert result["status"] == "completed", result
+    assert "5" in json.dumps(result), result
+
+
+def main(arguments: list[str]) -> int:
     """Try them in an empty folder, with an empty home; the exit code."""
     assert SOURCE not in Path(windlass.__file__).resolve().parents, "this is the source"
     with tempfile.TemporaryDirectory() as name:
@@ -145,8 +209,15 @@ def main() -> int:
             del os.environ[variable]
         os.environ["HOME"] = name
         os.chdir(folder)
+        write_files(folder)
         try_command_line(folder)
         print("command line: passed")
+        if "--plugins" in arguments:
+            try_plugins()
+            print("plugins: passed")
+        else:
+            try_without_plugins()
+            print("each plugin that is missing is told: passed")
         try_library()
         print("library: passed")
         try_cascade()
@@ -158,4 +229,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
