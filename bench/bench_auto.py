@@ -36,8 +36,8 @@ from windlass.cascade.children import ReadyCascade
 from windlass.cascade.load import from_python
 from windlass.engine.cascade import run_cascade
 from windlass.engine.opening import open_session
+from windlass.engine.session_tools import recall
 from windlass.engine.setup import prepare
-from windlass.engine.turn.recall import recall
 from windlass.messages import Message, ToolSpec
 from windlass.providers.at_hand import Providers
 from windlass.providers.scripted import Scripted

@@ -12,8 +12,8 @@ from windlass.engine.cards.card_models import check_cards
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.opening import OpenSession
 from windlass.engine.people.questions import AnswerSource
+from windlass.engine.phase.tools import approvable
 from windlass.engine.setup import check_models, prepare
-from windlass.engine.turn.approving import approvable
 from windlass.providers.base import Resolve
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings

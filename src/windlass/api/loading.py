@@ -65,9 +65,14 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
 
 @cache
 def _tools_of_history() -> tuple[Tool, ...]:
-    from windlass.engine.people.question_tools import ASKING
-    from windlass.engine.session_tools import callout, remember, search_context, search_memory
-    from windlass.engine.turn.recall import recall
+    from windlass.engine.session_tools import (
+        ASKING,
+        callout,
+        recall,
+        remember,
+        search_context,
+        search_memory,
+    )
     from windlass.injectors.scratchpad import describe_picture, look_again
     from windlass.injectors.skills import use_skill
     from windlass.injectors.todo import plan, todo

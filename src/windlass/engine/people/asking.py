@@ -12,9 +12,9 @@ from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseTools
 from windlass.engine._session_run import Run
 from windlass.engine.events import QuestionAsked
-from windlass.engine.people.question_tools import ASKING, request_decision
 from windlass.engine.people.questions import YES, Question
 from windlass.engine.resume.journal import AskingCall
+from windlass.engine.session_tools import ASKING, request_decision
 from windlass.errors import AnswerNeeded, UsageError
 from windlass.history.decisions import Asks, LayoutLeftOut
 from windlass.history.row_details import TimeOver

@@ -9,12 +9,9 @@ from windlass.engine._phase_run import PhaseRun, StateCopy
 from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, Validated
-from windlass.engine.phase.guarding import Guard
-from windlass.engine.phase.rule_texts import retry_message, turn_message
+from windlass.engine.phase.rule_texts import ask_for_call, ask_for_json, retry_message, turn_message
 from windlass.engine.phase.sources import last_said
-from windlass.engine.phase.validating import judge
-from windlass.engine.phase.verdicts import Verdict
-from windlass.engine.turn.in_words import ask_for_call, ask_for_json
+from windlass.engine.phase.verdicts import Guard, Verdict, judge
 from windlass.engine.turn.record import Recorder
 from windlass.engine.turn.turn import take_turn
 from windlass.errors import (

@@ -1,33 +1,36 @@
 """One phase: it is opened, tried until an output is accepted, and settled in the record.
 
-`phase_setup.py` fixes what it sees, `_attempts.py` makes its turns, `validating.py` says whether
-an output will do, `extraction.py` takes state from it.
+`phase_setup.py` fixes what it sees, `_attempts.py` makes its turns, `verdicts.py` says whether an
+output will do.
 """
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from windlass.cascade.model import Phase
+from windlass.cascade.model import OutputExtraction, Phase
 from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, PhaseEnded
 from windlass.engine.people.deciding import decide_after
 from windlass.engine.phase._attempts import run_attempts
 from windlass.engine.phase.callouts import mark_output
-from windlass.engine.phase.extraction import extract_state
-from windlass.engine.phase.guarding import Guard
-from windlass.engine.phase.keeping import keep_messages
 from windlass.engine.phase.phase_setup import begin_phase
+from windlass.engine.phase.remembering import keep_messages
 from windlass.engine.phase.routing import route_of
+from windlass.engine.phase.verdicts import Guard
 from windlass.engine.turn.record import Recorder
 from windlass.engine.turn.windows import lasting_edits
 from windlass.errors import (
     AnswerNeeded,
     PersonNeeded,
+    PhaseFailed,
     RunLimitReached,
     StepDiffers,
     StoreError,
@@ -40,9 +43,11 @@ from windlass.history.base import (
     StateChange,
     ending_of,
 )
-from windlass.history.decisions import Asks, RunLimit, Waits
+from windlass.history.decisions import Asks, Remark, RunLimit, Waits
 from windlass.history.details import OutcomeDetails
 from windlass.safety.fairness import wait_for_turn
+from windlass.safety.foreign import parse_json
+from windlass.safety.pattern_search import search
 from windlass.window.entries import Item
 
 Children: TypeAlias = Callable[[], Awaitable[Ending]]
@@ -169,3 +174,56 @@ def _record_failure(run: CascadeRun, name: str, error: WindlassError) -> None:
         case _:
             failed = Outcome("failed", now, name, error=str(error))
             record.append([record.failure(name, error)], outcomes=[failed])
+
+
+# ---- what is taken from an output ------------------------------------------------------------
+
+
+async def extract_state(run: Run, phase: Phase, output: Item | None) -> list[StateChange]:
+    """Return the state that a phase takes from its output. Raises PhaseFailed."""
+    extraction = phase.output_extraction
+    if extraction is None:
+        return []
+    text = output.message.text if output else ""
+    try:
+        value, why = await asyncio.to_thread(find_value, extraction, text)
+    except TimeoutError as error:
+        raise PhaseFailed(f"phase {phase.name!r}: output_extraction: {error}") from error
+    if why is None:
+        return [StateChange(phase.name, extraction.store_as, value)]
+    if extraction.required:
+        raise PhaseFailed(f"phase {phase.name!r}: {why}")
+    run.tell(phase.name, why, Remark("extraction"))
+    return []
+
+
+_FENCE = re.compile(r"\A\s*```[\w+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+
+
+def find_value(extraction: OutputExtraction, text: str) -> tuple[Any, str | None]:
+    """Return the value found, and None; or None, and why there is none.
+
+    `format: json` parses what the pattern's group holds, `code` takes away a fence. Raises
+    TimeoutError with a sentence where the search was stopped.
+    """
+    pattern = extraction.pattern
+    hit = search(pattern, text, re.DOTALL)
+    if hit is None:
+        return None, f"the output has no match for the pattern {pattern!r}"
+    value = hit[1]
+    if value is None:
+        return (
+            None,
+            f"the group of the pattern {pattern!r} matches nothing in the output",
+        )
+    match extraction.format:
+        case "text":
+            return value.strip(), None
+        case "code":
+            fenced = _FENCE.match(value)
+            return (fenced[1] if fenced else value.strip("\n")), None
+        case "json":
+            try:
+                return parse_json(value), None
+            except ValueError as error:
+                return None, f"what {pattern!r} found is not JSON: {error}"

@@ -7,41 +7,145 @@ line before it that says what ran; windows treat it like every other tool result
 from __future__ import annotations
 
 from asyncio import sleep
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from windlass.cascade.deterministic import DEFAULT, Retry
+from windlass.cascade.deterministic import DEFAULT, INPUTS, SQL, Retry
 from windlass.cascade.flow import is_graph
 from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
-from windlass.engine._cascades_called import call_cascade
+from windlass.cascade.tools_named import RUN_SQL
 from windlass.engine._phase_run import PhaseTools, StateCopy
 from windlass.engine._session_state import Route
+from windlass.engine._subcascades import call_cascade
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import PhaseEnded, ToolEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
-from windlass.engine.phase._tool_inputs import call_of, sql_tool
-from windlass.engine.phase.extraction import extract_state
-from windlass.engine.phase.guarding import Ground, Guard, ground_of
-from windlass.engine.phase.phase import Children, failure_recorded
+from windlass.engine.phase.phase import Children, extract_state, failure_recorded
 from windlass.engine.phase.remembering import memory_callbacks
-from windlass.engine.turn.approving import tools_to_approve
+from windlass.engine.phase.rule_texts import recorded_in
+from windlass.engine.phase.tools import tools_to_approve
+from windlass.engine.phase.verdicts import Ground, Guard, ground_of
 from windlass.engine.turn.record import with_usage
-from windlass.errors import PhaseFailed
+from windlass.errors import ContextError, PhaseFailed, UsageError
 from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, Row, StateChange, ending_of
 from windlass.history.decisions import ToolCalled
 from windlass.history.row_details import ToolAttemptFailed, ToolResult, ToolsStarted
 from windlass.history.step import Step
-from windlass.messages import Message, Text, ToolCall, user
+from windlass.messages import Message, Text, ToolCall, canonical_json, user
 from windlass.safety.fairness import wait_for_turn
+from windlass.safety.files import PROMPT_BYTES, UnreadableError
 from windlass.safety.foreign import parse_json
 from windlass.text.prompts import cut_text, tool_phase_text
-from windlass.text.templates import LAST_ERROR
+from windlass.text.templates import LAST_ERROR, as_value, render
 from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
+from windlass.tools.registry import make_tool
 from windlass.tools.runner import run_tool
 from windlass.tools.touching import names_touched
 from windlass.window.entries import Item
+
+CALL: Final = "tool_phase"
+"""The id of the call that a tool phase makes."""
+
+
+def call_of(run: CascadeRun, phase: Phase, tool: Tool) -> ToolCall:
+    """Return the call of the tool, with the phase's inputs as arguments. Raises ContextError."""
+    arguments = rendered_inputs(run, phase)
+    if phase.tool is not None and phase.tool.startswith(SQL):
+        arguments = {"query": _query(run, phase, arguments)}
+    return ToolCall(CALL, tool.spec.name, canonical_json(with_numbers(arguments, tool)))
+
+
+def with_numbers(arguments: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
+    """Return the arguments with numbers in place of their texts, where the tool takes a number.
+
+    A tool that is a function reads its own arguments.
+    """
+    properties: Mapping[str, Any] = tool.spec.parameters.get("properties", {})
+    taken = dict(arguments)
+    for name, value in arguments.items() if tool.parse is None else ():
+        described = properties.get(name)
+        kind = described.get("type") if isinstance(described, Mapping) else None
+        if isinstance(value, str) and (number := _number(value, kind)) is not None:
+            taken[name] = number
+    return taken
+
+
+def _number(text: str, kind: object) -> int | float | None:
+    """Return the number that a text is, where one of this kind is taken (None: it is none)."""
+    try:
+        if kind == "integer":
+            return int(text)
+        return float(text) if kind == "number" else None
+    except ValueError:
+        return None
+
+
+def sql_tool(phase: Phase) -> Tool | None:
+    """Return what runs the query of a `sql:` phase; None: it runs another tool."""
+    if phase.tool is None or not phase.tool.startswith(SQL):
+        return None
+    # Loaded only where it is named.
+    from windlass.tools.data.sql import QUERY_S, query_rows
+
+    made = make_tool(query_rows, name=RUN_SQL, timeout_s=QUERY_S + 10)
+    return replace(made, reads=("query",), effects="none")
+
+
+def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
+    """Return the inputs with their templates rendered; what looks like JSON is read as such.
+
+    Raises ContextError.
+    """
+    cascade = run.cascade
+    index = [each.name for each in cascade.phases].index(phase.name)
+
+    def rendered(value: Any, place: str) -> Any:
+        match value:
+            case str():
+                where = cascade.where(place)
+                values = run.template_values()
+                return as_value(
+                    render(value, **values, where=where, moments=recorded_in(run, value))
+                )
+            case dict():
+                return {key: rendered(each, f"{place}.{key}") for key, each in value.items()}
+            case list() | tuple():
+                return [rendered(each, f"{place}[{at}]") for at, each in enumerate(value)]
+            case _:
+                return value
+
+    return {
+        name: rendered(value, f"phases[{index}].inputs.{name}")
+        for name, value in phase.inputs.items()
+    }
+
+
+def _query(run: CascadeRun, phase: Phase, arguments: dict[str, Any]) -> str:
+    """Return the query in the file of a `sql:` phase, with its inputs as literals.
+
+    Raises UsageError, and ContextError where it cannot be rendered.
+    """
+    assert phase.tool is not None
+    name = phase.tool.removeprefix(SQL).strip()
+    try:
+        template = run.folders.read_text(name, PROMPT_BYTES)
+    except UnreadableError as error:
+        raise UsageError(f"phase {phase.name!r}: {name!r} {error}") from error
+    # Loaded only where it is named.
+    from windlass.tools.data.query_values import QueryValues
+
+    seen = {**run.template_values(), "input": {**run.input, **arguments}}
+    where, values = str(run.folders.at(name)), QueryValues()
+    moments = {**arguments, INPUTS: arguments}
+    query = render(template, **seen, where=where, moments=moments, stand_in=values.stand_in)
+    try:
+        return values.fill(query)
+    except ValueError as error:
+        raise ContextError(f"{where}: the query {error}") from error
+
 
 SUCCESS: Final = "success"
 """The key of `routing` for a result that says neither `_route` nor `status`."""

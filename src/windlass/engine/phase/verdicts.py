@@ -1,27 +1,44 @@
-"""A text is judged by a validator's name: by a function, by a model that is asked, or a cascade."""
+"""Texts are judged: by a schema, by a validator, and by the wards of a phase.
+
+A validator is a function, a model that is asked, or a cascade. The verdicts of wards are recorded;
+a resumed run takes them from there.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from windlass.cascade.model import Phase
+from windlass.cascade.state_keys import VALIDATED
 from windlass.cascade.tool_cascades import validator_input
+from windlass.cascade.tools_named import wards_of
 from windlass.cascade.validators import InlineValidator, arguments_of, find_validator
-from windlass.engine._cascades_called import cascade_caller
-from windlass.engine._phase_run import Generation, PhaseTools, TurnState
+from windlass.cascade.wards import Place, Ward
+from windlass.engine._phase_run import Generation, PhaseRun, PhaseTools, StateCopy, TurnState
+from windlass.engine._subcascades import cascade_caller
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.phase.phase_setup import tool_context
 from windlass.engine.phase.rule_texts import moments_in
 from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
-from windlass.errors import PhaseFailed, UsageError
-from windlass.history.base import NodeType, Row
+from windlass.errors import PhaseFailed, UsageError, WardRefused
+from windlass.history.base import (
+    NodeType,
+    Reason,
+    Row,
+)
 from windlass.history.decisions import ValidatorAsked
+from windlass.history.row_details import WardJudged
 from windlass.messages import Message, Text, ToolCall, assistant, system, user
 from windlass.safety.foreign import find_json
-from windlass.text.prompts import NO_VERDICT, VALIDATOR_SYSTEM
+from windlass.safety.schemas import validator_for
+from windlass.text.prompts import NO_VERDICT, UNFINISHED, VALIDATOR_SYSTEM
 from windlass.text.templates import JUDGED, render
 from windlass.tools.base import Tool
 from windlass.tools.runner import run_tool
@@ -253,3 +270,174 @@ def verdict_text(validator: str, verdict: Verdict | None, answer: str = "") -> s
         return f"{validator} answers {answer!r}, which holds no verdict"
     what = "accepts" if verdict.valid else "refuses"
     return f"{validator} {what} the output" + (f": {verdict.reason}" if verdict.reason else "")
+
+
+async def judge(
+    run: CascadeRun,
+    phase_run: PhaseRun,
+    output: str,
+    validator: str | None,
+    cut_short: Reason | None = None,
+    *,
+    recorded: bool = False,
+) -> Verdict | None:
+    """Return the verdict on an attempt's output, or None where the phase asks for none.
+
+    `validator` is what it says under `loop_until`, `cut_short` why the attempt did not end in
+    order. What is empty, refused or held back is never accepted. What the schema accepts is put
+    into the attempt's state. `recorded`: a resumed run takes the verdict from its record.
+
+    Raises PhaseFailed when the validator itself fails.
+    """
+    schema = phase_run.generation.output_schema
+    judged = schema is not None or validator is not None
+    if judged and cut_short in ("empty", "refusal", "filter"):
+        return Verdict(valid=False, reason=UNFINISHED[cut_short])
+    if schema is not None:
+        try:
+            verdict = await asyncio.to_thread(matches_schema, output, schema)
+        except TimeoutError as error:
+            raise PhaseFailed(f"phase {phase_run.phase.name!r}: output_schema: {error}") from error
+        if not verdict.valid:
+            return verdict
+        phase_run.now.state[VALIDATED] = find_json(output)
+    if validator is None:
+        return None if schema is None else Verdict(valid=True)
+    known: Verdict | None = None
+    if recorded:
+        now = phase_run.now
+        turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
+        if (row := run.journal.verdict(turn, output)) is not None:
+            known = Verdict(row.valid, row.validation_reason)
+    return await judge_text(run, phase_run, output, validator, known)
+
+
+def matches_schema(output: str, schema: Any) -> Verdict:
+    """Whether the text is JSON, or holds some, that the schema accepts; else where it does not.
+
+    Raises TimeoutError with a sentence where a pattern of the schema takes too long.
+    """
+    try:
+        value = find_json(output)
+        problems = sorted(validator_for(schema).iter_errors(value), key=lambda e: e.json_path)
+    except ValueError as error:
+        return _refused(f"The output must be JSON: {error}.")
+    except RecursionError:  # a schema that names itself takes many frames for a level
+        return _refused("The output must be JSON that is not nested so deeply.")
+    if not problems:
+        return Verdict(valid=True)
+    listed = "; ".join(f"{problem.json_path}: {problem.message}" for problem in problems[:5])
+    return _refused(f"The output does not match its schema: {listed}.")
+
+
+def _refused(reason: str) -> Verdict:
+    return Verdict(valid=False, reason=reason, by_schema=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a validator stands on where no model has been asked in the phase."""
+
+    run: CascadeRun
+    phase: Phase
+    now: TurnState
+    tools: PhaseTools
+
+    @property
+    def generation(self) -> Generation:
+        """How the phase's model would be asked."""
+        return self.run.generation_of(self.phase)
+
+    @property
+    def instructions(self) -> Item:
+        """What was asked: nothing."""
+        return Item("", _NOTHING, "")
+
+
+_NOTHING: Message = user()
+
+
+@dataclass(slots=True)
+class Guard:
+    """The wards of a phase while it runs, and how often each refused with mode `retry`."""
+
+    run: CascadeRun
+    phase: Phase
+    refused: Counter[tuple[Place, int]] = field(default_factory=Counter[tuple[Place, int]])
+
+    async def check_input(self) -> None:
+        """Have the cascade's input judged before the phase begins. Raises WardRefused."""
+        ground = ground_of(self.run, self.phase)
+        text = json.dumps(self.run.input, ensure_ascii=False)
+        self._block("pre", await self._judged("pre", ground, text))
+
+    async def check(self, place: Place, on: Judging, text: str) -> str:
+        """Have a text judged; returns why the model is to try again (empty: it need not).
+
+        All wards of the place are asked, unless nothing was said. Raises WardRefused with all that
+        blocking ones say.
+        """
+        refusals = await self._judged(place, on, text) if text.strip() else []
+        self._block(place, refusals)
+        again: list[str] = []
+        for position, ward, verdict in refusals:
+            if ward.mode != "retry":
+                continue
+            self.refused[place, position] += 1
+            if self.refused[place, position] < ward.max_attempts:
+                again.append(_ward_reason(ward, verdict))
+        if not again:
+            return ""
+        return "\n".join(_ward_reason(ward, verdict) for _, ward, verdict in refusals)
+
+    async def _judged(
+        self, place: Place, on: Judging, text: str
+    ) -> list[tuple[int, Ward, Verdict]]:
+        """Return the refusals of the wards of a place, each of which is asked."""
+        wards = [(at, ward) for where, at, ward in wards_of(self.phase) if where == place]
+        verdicts = [(at, ward, await self._ask(place, at, ward, on, text)) for at, ward in wards]
+        return [each for each in verdicts if not each[2].valid]
+
+    async def _ask(self, place: Place, at: int, ward: Ward, on: Judging, text: str) -> Verdict:
+        """Return a ward's verdict, from the record or of its validator, which is told."""
+        run, now, name = self.run, on.now, self.phase.name
+        attempt = now.attempt if place != "pre" else 0
+        step = run.record.turn(name, attempt, now.turn)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        recorded = run.journal.wards.get((step, place, at, ward.validator, digest))
+        known = None if recorded is None else Verdict(recorded.valid, recorded.reason)
+        verdict = await judge_text(run, on, text, ward.validator, known)
+        judged = WardJudged(
+            step, place, at, ward.validator, ward.mode, digest, verdict.valid, verdict.reason
+        )
+        run.tell(name, f"phase {name!r}: {_ward_words(ward, judged)}", judged, detail=judged.valid)
+        return verdict
+
+    def _block(self, place: Place, refusals: Sequence[tuple[int, Ward, Verdict]]) -> None:
+        """Raise WardRefused where a blocking ward is among those that refuse."""
+        blocking = [(ward, verdict) for _, ward, verdict in refusals if ward.mode == "blocking"]
+        if blocking:
+            whys = "; ".join(_ward_reason(ward, verdict) for ward, verdict in blocking)
+            what = "its input" if place == "pre" else "what it says"
+            raise WardRefused(f"phase {self.phase.name!r}: {what} is blocked: {whys}")
+
+
+def ground_of(run: CascadeRun, phase: Phase) -> Ground:
+    """Return the ground of a phase in which nothing was asked yet, with a copy of the state."""
+    state = StateCopy(run.session.state)
+    now = TurnState(state, turn=run.session.visit.after_turn)
+    return Ground(run, phase, now, PhaseTools(tool_context(run, phase, state)))
+
+
+def _ward_reason(ward: Ward, verdict: Verdict) -> str:
+    return f"{ward.validator}: {verdict.reason or 'no reason given'}"
+
+
+def _ward_words(ward: Ward, judged: WardJudged) -> str:
+    """Return a ward's verdict in words."""
+    of = {"pre": "the input", "post": "the output", "turn": "the reply"}[judged.place]
+    if judged.valid:
+        return f"ward {ward.validator!r} accepts {of}"
+    return (
+        f"ward {_ward_reason(ward, Verdict(valid=False, reason=judged.reason))} ({ward.mode}, {of})"
+    )

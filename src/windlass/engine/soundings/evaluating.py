@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean, pstdev
 from types import MappingProxyType
 from typing import Any, Final
 
-from windlass.cascade.evaluators import CostAware, Evaluator, HumanEval
+from windlass.cascade.evaluators import CostAware, Evaluator, HumanEval, Normalization
 from windlass.cascade.model import Phase
 from windlass.cascade.validators import arguments_of
+from windlass.engine._session_state import SessionTotals
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.people.asking import ask_person
+from windlass.engine.people.questions import Question
 from windlass.engine.phase.phase import Tried
-from windlass.engine.phase.validating import judge
-from windlass.engine.soundings.shown import NONE_OF_THEM, ShownSounding, question_about
-from windlass.engine.soundings.spent import cost_texts
+from windlass.engine.phase.verdicts import judge
 from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
 from windlass.errors import (
@@ -54,6 +56,95 @@ from windlass.text.prompts import (
 )
 from windlass.text.tokens import request_tokens
 from windlass.tools.runner import run_tool
+
+
+def cost_texts(
+    totals: Mapping[int, SessionTotals], wanted: CostAware | None
+) -> tuple[str, dict[int, str]]:
+    """How much cost counts, in a sentence, and what each attempt cost; nothing where none asks.
+
+    Attempts are known by their index. Dollars are compared where all are known, else tokens.
+    """
+    if wanted is None or not totals:
+        return "", {}
+    dollars = [each.cost for each in totals.values()]
+    tokens = [each.usage.tokens_in + each.usage.tokens_out for each in totals.values()]
+    priced = [each for each in dollars if each is not None]
+    compared = priced if len(priced) == len(dollars) and any(priced) else list(map(float, tokens))
+    relative = normalized(compared, wanted.cost_normalization)
+    texts = {
+        index: ", ".join(
+            [
+                *([] if cost is None else [f"${cost:.4f}"]),
+                f"{count:,} tokens",
+                f"relative cost {value:.2f}",
+            ]
+        )
+        for index, cost, count, value in zip(totals, dollars, tokens, relative, strict=True)
+    }
+    weights = f"{wanted.quality_weight:g} to {wanted.cost_weight:g}"
+    weighing = f"Weigh quality against cost {weights}; a lower relative cost is better."
+    return weighing, texts
+
+
+def normalized(costs: Sequence[float], how: Normalization) -> list[float]:
+    """Costs on one scale, lower for what is cheaper; all 0 where they are equal.
+
+    >>> normalized([1.0, 2.0, 5.0], "min_max")
+    [0.0, 0.25, 1.0]
+    >>> normalized([1.0, 3.0], "z_score")
+    [-1.0, 1.0]
+    >>> normalized([0.0, 9.0, 99.0], "log_scale")
+    [0.0, 0.5, 1.0]
+    """
+    if min(costs) == max(costs):
+        return [0.0] * len(costs)
+    if how == "z_score":
+        mean, deviation = fmean(costs), pstdev(costs)
+        return [(each - mean) / deviation for each in costs]
+    scaled = [math.log1p(each) for each in costs] if how == "log_scale" else list(costs)
+    least, most = min(scaled), max(scaled)
+    return [(each - least) / (most - least) for each in scaled]
+
+
+NONE_OF_THEM: Final = "none of them"
+"""The answer that takes no sounding."""
+
+_LONGEST: Final = 36_000
+"""Characters of all outputs together that a person is shown; each is cut to its share."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSounding:
+    """A sounding as it is shown: its output, its pictures, and what it cost, if that counts."""
+
+    index: int
+    text: str
+    pictures: Sequence[Picture] = ()
+    cost: str | None = None
+
+
+def question_about(
+    phase: str, standing: Sequence[ShownSounding], looked_for: str | None, human: HumanEval
+) -> Question:
+    """Return what a person is asked about soundings; they are numbered from 1, as answers are."""
+    share = _LONGEST // len(standing)
+    parts = [looked_for] if looked_for else []
+    for number, each in enumerate(standing, start=1):
+        cost = f", {each.cost}" if each.cost else ""
+        pictures = "".join(f"\n[{picture.describe()}]" for picture in each.pictures)
+        heading = f"== attempt {number} (sounding {each.index}{cost})"
+        parts.append(f"{heading}\n{cut_text(each.text, share)}{pictures}")
+    options = [f"attempt {number}" for number in range(1, 1 + len(standing))]
+    options += [NONE_OF_THEM] if human.allow_reject_all else []
+    return Question(
+        phase,
+        f"Which attempt at {phase!r} is the best?",
+        tuple(options),
+        context="\n\n".join(parts),
+        timeout_s=human.timeout_seconds,
+    )
+
 
 _LEAST: Final = 200
 """Characters to which an output is cut at most where a model could not take all of them."""

@@ -16,8 +16,7 @@ from windlass.engine.phase.phase import Tried, record_question
 from windlass.engine.phase.sources import last_said
 from windlass.engine.result import Result
 from windlass.engine.soundings.evaluating import Sounding
-from windlass.engine.soundings.planned import Planned
-from windlass.engine.soundings.soundings import SoundedPhase, with_answers
+from windlass.engine.soundings.soundings import Planned, SoundedPhase, with_answers
 from windlass.errors import AnswerNeeded, RunLimitReached, person_needed
 from windlass.history.base import Ending, StateChange
 from windlass.window.entries import Item

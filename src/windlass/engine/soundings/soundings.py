@@ -9,14 +9,16 @@ first token is back, so that the others read from the cache what it wrote.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 from typing import Any
 
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Reforge, Soundings, VariedOptions
 from windlass.cascade.tools_named import chooses_tools, tools_of
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import AS_WRITTEN, CascadeRun, Wording
 from windlass.engine.events import (
     CallEnded,
     Event,
@@ -26,16 +28,16 @@ from windlass.engine.events import (
     TextArrived,
     Waiting,
 )
-from windlass.engine.phase.extraction import extract_state
-from windlass.engine.phase.guarding import Guard
 from windlass.engine.phase.phase import (
     Children,
     Tried,
+    extract_state,
     run_after_children,
     settle,
     try_phase,
 )
 from windlass.engine.phase.phase_setup import begin_phase
+from windlass.engine.phase.verdicts import Guard
 from windlass.engine.soundings.evaluating import (
     Picking,
     Sounding,
@@ -43,7 +45,6 @@ from windlass.engine.soundings.evaluating import (
     is_accepted,
     join_outputs,
 )
-from windlass.engine.soundings.planned import Planned, plan_round
 from windlass.errors import (
     PersonNeeded,
     PhaseFailed,
@@ -71,9 +72,71 @@ from windlass.history.decisions import (
 from windlass.history.details import OutcomeDetails
 from windlass.messages import Part, Text, assistant, user
 from windlass.safety.fairness import wait_for_turn
+from windlass.text.mutations import OF_MODES
 from windlass.text.prompts import refine_text
 from windlass.text.templates import render
 from windlass.window.entries import Item
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An attempt to come: its settings in place of the phase's, and its words."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    wording: Wording = AS_WRITTEN
+
+    @property
+    def model(self) -> str:
+        """The model that is named for it (empty: the phase's)."""
+        return str(self.settings.get("model", ""))
+
+
+def plan_round(
+    wanted: Soundings, varied: VariedOptions, factor: int, seed: str, refined: Sequence[Part] = ()
+) -> list[Planned]:
+    """Return the attempts of a round, in their order.
+
+    What is to be refined stands behind the instructions of each. A draw of models is made by the
+    seed.
+    """
+    settings = _settings(wanted, factor, seed)
+    words = wordings(varied, factor)
+    behind = Wording(after=tuple(refined))
+    return [Planned(*each) for each in zip(settings, map(behind.joined, words), strict=True)]
+
+
+def _settings(wanted: Soundings, factor: int, seed: str) -> list[Mapping[str, Any]]:
+    models: list[Mapping[str, Any]] = [each.changes for each in wanted.attempt_models]
+    if models and wanted.model_strategy == "random":
+        drawing = random.Random(seed)  # noqa: S311  # a draw that can be made again
+        if len(models) == factor:
+            drawing.shuffle(models)
+        else:
+            models = drawing.choices(models, k=factor)
+    return list(islice(cycle(models or [{}]), factor))
+
+
+def wordings(varied: VariedOptions, factor: int) -> list[Wording]:
+    """Return how each attempt is asked; the first in the words of the cascade.
+
+    >>> [each.after for each in wordings(VariedOptions(mutate=["Be brief."]), 2)]
+    [(), (Text(text='Be brief.'),)]
+    """
+    if not varied.mutate:
+        return [AS_WRITTEN] * factor
+    texts = varied.mutations or OF_MODES[varied.mutation_mode]
+    worded = (_worded(varied.mutation_mode, text) for text in cycle(texts))
+    return [AS_WRITTEN, *islice(worded, factor - 1)]
+
+
+def _worded(mode: str, text: str) -> Wording:
+    match mode:
+        case "rewrite":
+            return Wording(orders=(text,))
+        case "augment":
+            return Wording(before=(Text(text),))
+        case _:
+            return Wording(after=(Text(text),))
 
 
 async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Ending:

@@ -12,6 +12,7 @@ from windlass.engine.injecting.begin import open_head
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.phase.phase import settle, try_phase
 from windlass.engine.phase.phase_setup import Opening, open_phase
+from windlass.engine.phase.rule_texts import with_asks_in_words
 from windlass.engine.tasks.frame import (
     Assignment,
     ContextPiece,
@@ -23,7 +24,6 @@ from windlass.engine.tasks.frame import (
 )
 from windlass.engine.tasks.job import Done, Job
 from windlass.engine.tasks.task_inputs import Given, description_of, digest, read_inputs
-from windlass.engine.turn.in_words import with_asks_in_words
 from windlass.errors import NoContext
 from windlass.history.base import NodeType, Row
 from windlass.history.decisions import FreshContext, Resumed, TaskSection

@@ -1,17 +1,19 @@
-"""Running a task of any kind: steps in their order, inputs side by side, their reduction."""
+"""Running a task of any kind: steps in their order, inputs side by side, their reduction.
+
+Results that do not fit one request are reduced in groups.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, Waiting
 from windlass.engine.tasks._atomic import described, run_again, run_atomic, tell_unused_context
-from windlass.engine.tasks._grouping import PIECE_TOKENS, grouped, room_for_results
-from windlass.engine.tasks._parallel import side_by_side
-from windlass.engine.tasks.frame import Assignment, ContextPiece, Frame, assemble
+from windlass.engine.tasks.frame import FRESH_TOKENS, Assignment, ContextPiece, Frame, assemble
 from windlass.engine.tasks.job import Done, Job, hand_on, write_notes
 from windlass.engine.tasks.task_inputs import Given, digest, read_inputs
 from windlass.errors import (
@@ -33,6 +35,7 @@ from windlass.history.base import (
 from windlass.history.decisions import ReducedInGroups, Resumed
 from windlass.tasks.model import Task
 from windlass.text.templates import PhaseOutput
+from windlass.text.tokens import request_tokens
 
 
 async def run_task(job: Job, assigned: Assignment) -> Done:
@@ -335,3 +338,88 @@ def _pieces(
         ContextPiece(f"result {number}: {name}", job.text(result))
         for number, (result, name) in enumerate(zip(level, names, strict=True), start=first)
     )
+
+
+async def side_by_side(
+    given: Sequence[Given],
+    work: Callable[[int, Given], Awaitable[Done]],
+    limit: int,
+    ended: Callable[[int], None],
+) -> tuple[list[Done | None], list[tuple[int, WindlassError]]]:
+    """Run `work` on every input, at most `limit` at a time, begun in order.
+
+    Returns the results in the order of the inputs, and what failed with its index. After a
+    failure nothing new is begun; what is in flight is awaited. StoreError and StepDiffers stop
+    everything.
+    """
+    results: list[Done | None] = [None] * len(given)
+    failed: list[tuple[int, WindlassError]] = []
+    todo = iter(range(len(given)))
+
+    async def worker() -> None:
+        for index in todo:
+            if failed:
+                return
+            try:
+                results[index] = await work(index, given[index])
+            except (StoreError, StepDiffers):
+                raise
+            except WindlassError as error:
+                failed.append((index, error))
+            ended(index)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(limit, len(given))):
+                group.create_task(worker())
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from several
+    return results, failed
+
+
+PIECE_TOKENS: Final = 24
+"""The most tokens that the heading of a result takes."""
+
+
+MARGIN_TOKENS: Final = 64
+"""The most tokens that the headings of a request's sections take."""
+
+
+def grouped(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
+    """Neighbours in as few groups as fit `room` each, as (first, behind the last).
+
+    Groups are of about the same size, so that no result is weighed against many alone. What is
+    larger than the room makes a group by itself.
+
+    >>> list(grouped([5, 5, 5, 5], 12))
+    [(0, 2), (2, 4)]
+    """
+    total = sum(sizes)
+    fair = total / max(1, -(-total // max(1, room)))
+    first = held = 0
+    for index, size in enumerate(sizes):
+        if index > first and (held + size > room or held + size / 2 > fair):
+            yield first, index
+            first, held = index, 0
+        held += size
+    yield first, len(sizes)
+
+
+def room_for_results(job: Job, reduction: Task, frame: Frame) -> int:
+    """Return the tokens of results that one request of the reduction has room for."""
+    info, reply = job.info(reduction)
+    leaf = reduction.first_leaf.leaf
+    assert leaf is not None
+    phase = job.program.cascade.phases[leaf]
+    budget = job.program.rule(reduction.first_leaf, job.run.settings).budget.limit
+    room = info.input_room(reply)
+    limit = min(room, budget or room)
+    specs = () if isinstance(phase.tackle, str) else phase.tackle
+    tools = [tool.spec for tool in job.run.registry.of_tackle(specs)]
+    texts = [described(job, reduction), phase.system or "", *(i.value for i in reduction.inputs)]
+    if reduction.context.inherit_context != "none":
+        texts += [piece.text for piece in frame.whole]
+    fixed = request_tokens(info.counter, (), tools) + sum(map(info.counter.text, texts))
+    looked = reduction.context.fresh_context and (reduction.banks or reduction.folders)
+    fresh = min(FRESH_TOKENS, room // 4) if looked else 0
+    return max(1, limit - fixed - fresh - MARGIN_TOKENS - PIECE_TOKENS * len(frame.whole))

@@ -21,8 +21,16 @@ from windlass.engine.phase.callouts import mark_matches
 from windlass.engine.resume.journal import TakenStep, bill_step
 from windlass.engine.turn._answer import answer_calls, refuse_calls
 from windlass.engine.turn._cache import take_report
-from windlass.engine.turn._fitting import has_room, tell_budget, tell_choice
-from windlass.engine.turn._plan import Plan, join_reply, plan_call, plan_rest, request_of
+from windlass.engine.turn._plan import (
+    Plan,
+    has_room,
+    join_reply,
+    plan_call,
+    plan_rest,
+    request_of,
+    tell_budget,
+    tell_choice,
+)
 from windlass.engine.turn._prepare import longest_of, plan_again, prepare
 from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import send

@@ -1,27 +1,32 @@
-"""The tools of a phase: those it names, or with `tackle: "manifest"` those its model chooses."""
+"""The tools of a phase: those it names, or with `tackle: "manifest"` those its model chooses.
+
+Which of them run only when a person says so, and what `recall` brings back.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from windlass.cascade.model import Phase, own_tackle
+from windlass.cascade.model import Cascade, Phase, own_tackle
 from windlass.cascade.tools_named import memory_of, missing_bank
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.session_tools import SEARCH
-from windlass.engine.turn.record import with_usage
+from windlass.engine.turn.record import Recorder, with_usage
 from windlass.engine.turn.send import send
+from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import NodeType, Row
 from windlass.history.decisions import ToolsChosen
 from windlass.messages import ToolSpec, system, user
 from windlass.safety.foreign import parse_json
 from windlass.text.prompts import MANIFEST_SYSTEM, manifest_text
 from windlass.tools.base import TIMEOUT_S, Tool
-from windlass.window.originals import RECALL
+from windlass.tools.registry import Registry
+from windlass.window.originals import RECALL, as_text, meant, part_of, reference
 
 MOST = 8
 """Tools a manifest may choose."""
@@ -123,3 +128,69 @@ def by_words(instructions: str, specs: Sequence[ToolSpec]) -> list[str]:
     ]
     best = sorted(scored, key=lambda pair: (-pair[0], pair[1]))
     return [name for score, name in best if score > 0][:MOST]
+
+
+def tools_to_approve(
+    registry: Registry, phase: Phase, tools: Iterable[Tool]
+) -> Mapping[str, tuple[str, ...]]:
+    """Return the tools among these that need approval, by name, each with what its phase calls it.
+
+    A tool is meant by its name, by its dotted path, by `server.*`, and under any other name that
+    the same function has. Raises UsageError for a name that means none.
+    """
+    tools = tuple(tools)
+    found: dict[str, tuple[str, ...]] = {}
+    for written in phase.rules.approve:
+        meant = _meant(registry, written)
+        if not meant:
+            raise UsageError(
+                f"phase {phase.name!r}: rules.approve names {written!r}, which is no tool;"
+                f" {did_you_mean(written, registry.names())}"
+            )
+        names = {each.spec.name for each in meant}
+        for tool in tools:
+            same = any(tool.function is each.function for each in meant)
+            if same or tool.spec.name in names:
+                found[tool.spec.name] = (*found.get(tool.spec.name, ()), written)
+    return found
+
+
+def approvable(cascade: Cascade, registry: Registry) -> set[str]:
+    """Return the names of a cascade's tools that need approval, `server.*` among them."""
+    written = {name for phase in cascade.phases for name in phase.rules.approve}
+    dotted = {name for name in written if ":" in name and name not in registry.names()}
+    return written | {registry.resolve(name).spec.name for name in dotted}
+
+
+def _meant(registry: Registry, written: str) -> list[Tool]:
+    """Return the tools that a name stands for; those of a server are known once it has started."""
+    if ":" in written and written not in registry.names():
+        return [registry.resolve(written)]
+    every = written.removesuffix("*") if written.endswith(".*") else None
+    known = registry.names()
+    return [
+        registry.get(name)
+        for name in known
+        if name == written or (every is not None and name.startswith(every))
+    ]
+
+
+def recall_original(record: Recorder, ref: str, part: str | None = None) -> str:
+    """Return the original text behind `ref`: a reference, a content hash, or the beginning of one.
+
+    `part` is what `part_of` takes ("": as much of the whole as is given back at once; None: all
+    of it). Raises KeyError with a sentence that names the known references, and ValueError where
+    the part cannot be found.
+    """
+    # Sources that a phase was given may be shortened too, so every row counts.
+    rows = record.rows()
+    messages = [stored.row.message for stored in rows if stored.row.message is not None]
+    by_hash = {message.content_hash: message for message in messages}
+    try:
+        message = by_hash[meant(ref, by_hash)]
+    except KeyError as error:
+        results = [reference(m) for m in by_hash.values() if m.role == "tool"]
+        listed = ", ".join(results[-10:]) or "none yet"
+        what = f"the reference {ref!r} names no message of this session"
+        raise KeyError(f"{what}: {error.args[0]}; known: {listed}") from None
+    return as_text(message) if part is None else part_of(message, part)
