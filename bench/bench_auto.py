@@ -35,6 +35,7 @@ from windlass.caching.rates import override
 from windlass.cascade.children import ReadyCascade
 from windlass.cascade.load import from_python
 from windlass.engine.cascade import run_cascade
+from windlass.engine.cascade_run import Access
 from windlass.engine.opening import open_session
 from windlass.engine.session_tools import recall
 from windlass.engine.setup import prepare
@@ -104,7 +105,7 @@ class Replayed(Ran):
                     {"task": session.task},
                     opened,
                     settings=settings,
-                    resolve=made.resolve,
+                    access=Access(made.resolve),
                     on_event=lambda _: None,
                 )
                 result = await run_cascade(run)

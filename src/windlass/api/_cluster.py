@@ -20,6 +20,7 @@ from windlass.api.opening import open_resources
 from windlass.caching.rates import override
 from windlass.cascade.children import ReadyCascade
 from windlass.engine.cascade import add_server_tools, needed_servers
+from windlass.engine.cascade_run import Access
 from windlass.engine.opening import OpenSession
 from windlass.engine.setup import prepare
 from windlass.engine.tasks.frame import Frame
@@ -200,7 +201,7 @@ async def _run_inner_task(order: Order, shared: SharedObjects) -> WorkerReply:
             # Whoever gave the order holds the session until this is done.
             OpenSession(resources.store(existing=True), order.session, is_begun=True),
             settings=settings,
-            resolve=resources.providers.resolve,
+            access=Access(resources.providers.resolve),
         )
         run.session.state.update(order.state)
         servers = needed_servers(run)

@@ -9,7 +9,7 @@ from typing import Any, Self
 from windlass.api.opening import EngineCall, OnEvent
 from windlass.cascade.children import ReadyCascade
 from windlass.engine.cards.card_models import check_cards
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import Access, CascadeRun
 from windlass.engine.opening import OpenSession
 from windlass.engine.people.questions import AnswerSource
 from windlass.engine.phase.tools import approvable
@@ -98,15 +98,9 @@ class RunSetup:
         session: OpenSession,
     ) -> CascadeRun:
         """Return a run of a checked cascade in a session that is open, not begun."""
-        run = prepare(
-            ready,
-            input,
-            session,
-            settings=self.settings,
-            resolve=self.resolve,
-            on_event=self.on_event,
-        )
-        return replace(run, allowances=self.allowances, answers=self.person)
+        access = Access(self.resolve, self.allowances, self.person)
+        settings, on_event = self.settings, self.on_event
+        return prepare(ready, input, session, settings=settings, access=access, on_event=on_event)
 
 
 def _limits_of_run(call: EngineCall) -> Allowance:

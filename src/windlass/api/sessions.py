@@ -68,7 +68,9 @@ class Session:
 
     def attach(self, result: Result, run: CascadeRun) -> Result:
         """The result of a run with this session, which goes on behind it within its limits."""
-        run.allowances[-1].limits.pop("time", None)  # the run is over; all else goes on to hold
+        run.access.allowances[-1].limits.pop(
+            "time", None
+        )  # the run is over; all else goes on to hold
         self._run, self._started = run, True
         self._count(run.record)
         return replace(result, session=self)
@@ -187,7 +189,7 @@ class Session:
         timeless = {"max_seconds": None}
         own = Allowance("the session", **{**dict(declared or {}), **timeless})
         if self._run is not None and self._started:
-            return (*self._run.allowances, own)
+            return (*self._run.access.allowances, own)
         of_engine = Allowance("the session", **{**self._engine.limits, **timeless})
         return (*self._engine.options["allowances"], of_engine, own)
 

@@ -16,6 +16,7 @@ from windlass.cli.output import note, out, printed_as_json, progress, shorten, t
 from windlass.cli.progress import models_with_places
 from windlass.cli.run_input import read_input
 from windlass.cli.untrusted import list_unchecked, print_unchecked, strip_untrusted_family
+from windlass.engine.cascade_run import Access
 from windlass.engine.opening import open_session
 from windlass.engine.setup import check_models, prepare
 from windlass.engine.turn.forecast import Forecast, forecast_cost
@@ -61,9 +62,8 @@ def show_forecast(
                 open_session(store) as session,
                 override(settings.prices),
             ):
-                prepared = prepare(
-                    ready, values, session, settings=settings, resolve=providers.resolve
-                )
+                access = Access(providers.resolve)
+                prepared = prepare(ready, values, session, settings=settings, access=access)
                 forecast = run_interruptibly(forecast_cost(prepared, settings.price_as))
         finally:
             run_interruptibly(providers.close())

@@ -17,15 +17,16 @@ from windlass.cascade.children import CASCADES, DEPTH, ReadyCascade, output_name
 from windlass.cascade.model import Phase, SubCascade
 from windlass.engine._phase_run import TurnState
 from windlass.engine._session_state import RanBelow
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import CascadeRun, Nesting
 from windlass.engine.events import Event, SubCascadeEnded
-from windlass.engine.opening import has_begun
+from windlass.engine.opening import has_begun, open_under
 from windlass.engine.phase.sources import last_said
+from windlass.engine.result import Result
 from windlass.engine.resume.resuming import definition_of, fork_run, resume_run
 from windlass.engine.setup import prepare
 from windlass.engine.turn.record import Recorder
-from windlass.errors import RunLimitReached, ToolError, UsageError, person_needed
-from windlass.history.base import SessionFilter, StateChange, in_words
+from windlass.errors import PhaseFailed, RunLimitReached, ToolError, UsageError, person_needed
+from windlass.history.base import Ending, SessionFilter, StateChange, ending_of, in_words
 from windlass.history.decisions import Remark, SubCascadeRun
 from windlass.history.step import Step
 from windlass.messages import Message, ToolCall, canonical_json
@@ -37,19 +38,14 @@ from windlass.window.originals import meant, reference
 def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
     """Return the run of a phase's sub-cascade, with nothing done yet."""
     index = next(at for at, each in enumerate(run.cascade.phases) if each is phase)
-    held, sub = run.children[index, position], phase.sub_cascades[position]
+    held, sub = run.ready.children[index, position], phase.sub_cascades[position]
     visit = run.session.visit.number
     again = f".visit_{visit}" if visit > 1 else ""
-    child = open_below(
-        run,
-        f"{index + 1}.{position + 1}{again}",
-        held,
-        child_input(run, sub),
-        parent_phase=phase.name,
-    )
+    name = f"{index + 1}.{position + 1}{again}"
+    child = open_below(run, name, held, child_input(run, sub), Nesting(run, phase.name))
     if sub.context_in:
         child.session.state.update(copy.deepcopy(run.session.state))
-    return replace(child, caches=run.caches, notices=run.notices)
+    return child
 
 
 def open_below(
@@ -57,27 +53,28 @@ def open_below(
     name: str,
     ready: ReadyCascade,
     given: Mapping[str, Any],
+    nesting: Nesting,
     *,
     on_event: Callable[[Event], None] | None = None,
-    **more: Any,
 ) -> CascadeRun:
     """Return a run whose session is called after that of `run`; taken up where it began already."""
-    session = run.opened.below(name, may_be_begun=run.record.recorded is not None)
+    record, journal = run.record, run.journal
+    session = f"{record.session_id}.{name}"
+    opened = open_under(record.store, session, may_be_begun=record.recorded is not None)
     child = prepare(
-        ready,
+        ready._replace(tool_cascades=run.ready.tool_cascades),
         given,
-        session,
+        opened,
         settings=run.settings,
-        resolve=run.resolve,
+        access=run.access,
+        nesting=nesting,
         on_event=on_event or run.emit,
     )
-    shared: dict[str, Any] = {"allowances": run.allowances, "answers": run.answers}
-    shared["tool_cascades"] = run.tool_cascades
-    child = replace(child, parent=run, **shared, **more)
-    if session.is_begun:
-        return resume_run(child, definition_of(ready.cascade), run.journal.again)
-    if (origin := run.journal.origin) and has_begun(session.store, f"{origin}.{name}"):
-        return fork_run(child, f"{origin}.{name}", run.journal.before)
+    child = replace(child, caches=run.caches, notices=run.notices)
+    if opened.is_begun:
+        return resume_run(child, definition_of(ready.cascade), journal.again)
+    if journal.origin and has_begun(record.store, f"{journal.origin}.{name}"):
+        return fork_run(child, f"{journal.origin}.{name}", journal.before)
     return child
 
 
@@ -110,10 +107,51 @@ def tell_unknown_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
             run.tell(phase.name, text, Remark("input_map"))
 
 
-def add_up_child(run: CascadeRun, child: CascadeRun) -> None:
-    """Count what a sub-cascade took in the run above it; it may have ended in any way."""
-    run.totals.add_all(child.totals)
-    run.session.remembered += child.session.remembered
+async def run_children(run: CascadeRun, phase: Phase) -> Ending:
+    """Run a phase's sub-cascades one after the other; returns how they ended together.
+
+    Raises PhaseFailed where one fails, RunLimitReached where one would pass a limit, and
+    PersonNeeded where one waits.
+    """
+    endings: list[Ending] = []
+    for position, sub in enumerate(phase.sub_cascades):
+        tell_unknown_names(run, phase, sub)
+        child = open_child(run, phase, position)
+        name = child.cascade.cascade_id
+        result = await _run_below(run, child, phase.name, name)
+        text = f"its sub-cascade {name!r} (session {result.session_id})"
+        if result.error is not None:
+            failure = f"phase {phase.name!r}: {text} failed: {result.error}"
+            raise PhaseFailed(failure) from result.error
+        ended = Ending(result.status, result.reason)
+        words = f"{text} ended {in_words(*ended)}"
+        run.record.decide(phase.name, words, SubCascadeRun(result.session_id))
+        if sub.context_out:
+            take_over_child(run, phase, child)
+        _check_ended(result)
+        endings.append(ended)
+    return ending_of(endings)
+
+
+async def _run_below(run: CascadeRun, child: CascadeRun, phase: str, name: str) -> Result:
+    """Return what a cascade below a phase came to; what it took counts above, however it ends."""
+    assert run.nesting.run_below is not None
+    try:
+        result = await run.nesting.run_below(child)
+    finally:
+        run.totals.add_all(child.totals)
+        run.session.remembered += child.session.remembered
+    status, reason = result.status, result.reason
+    run.emit(SubCascadeEnded(phase, name, result.session_id, status, reason, result.cost))
+    return result
+
+
+def _check_ended(result: Result) -> None:
+    """Raise PersonNeeded or RunLimitReached where a cascade below waits for the one above."""
+    if (needed := person_needed(result.notes)) is not None:
+        raise needed
+    if "budget" in result.notes:
+        raise RunLimitReached(**result.notes["budget"])
 
 
 def take_over_child(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
@@ -227,8 +265,8 @@ async def call_cascade(
     limit, PersonNeeded where it waits.
     """
     tool, phase = run.registry.get(call.name), turn.phase
-    ready = run.tool_cascades.get(tool.cascade)
-    if ready is None or run.run_below is None:
+    ready = run.ready.tool_cascades.get(tool.cascade)
+    if ready is None or run.nesting.run_below is None:
         raise ToolError(f"the cascade {call.name!r} is not at hand")
     family = list(_upward(run))
     if len(family) > DEPTH:
@@ -240,25 +278,17 @@ async def call_cascade(
     try:
         name = _session_name(run, turn, call, arguments)
         _count(run, f"{run.record.session_id}.{name}", call.name, ready)
-        child = open_below(run, name, ready, arguments, parent_phase=phase)
+        child = open_below(run, name, ready, arguments, Nesting(run, phase))
     except UsageError as refused:
         raise ToolError(str(refused)) from refused
-    child = replace(child, caches=run.caches, notices=run.notices)
-    session = child.record.session_id
-    try:
-        result = await run.run_below(child)
-    finally:
-        add_up_child(run, child)
-    status, reason = result.status, result.reason
-    run.emit(SubCascadeEnded(phase, call.name, session, status, reason, result.cost))
+    result = await _run_below(run, child, phase, call.name)
+    session = result.session_id
     words = f"its tool, the cascade {call.name!r} (session {session}), ended"
-    run.record.decide(phase, f"{words} {in_words(status, reason)}", SubCascadeRun(session))
+    ended = in_words(result.status, result.reason)
+    run.record.decide(phase, f"{words} {ended}", SubCascadeRun(session))
     if result.error is not None:
         raise ToolError(f"the cascade {call.name!r} failed: {result.error}") from result.error
-    if (needed := person_needed(result.notes)) is not None:
-        raise needed
-    if "budget" in result.notes:
-        raise RunLimitReached(**result.notes["budget"])
+    _check_ended(result)
     return result.output or ""
 
 
@@ -275,7 +305,9 @@ def _count(run: CascadeRun, session: str, name: str, ready: ReadyCascade) -> Non
     if not called and run.record.recorded is not None:  # those of before the run was resumed
         *_, top = _upward(run)
         below = SessionFilter(prefix=f"{top.record.session_id}.")
-        sizes = {each.cascade.cascade_id: each.sessions for each in run.tool_cascades.values()}
+        sizes = {
+            each.cascade.cascade_id: each.sessions for each in run.ready.tool_cascades.values()
+        }
         for each in run.record.store.sessions(below):
             of, dash, _ = each.session_id.rpartition(".")[2].rpartition("-")
             if dash and of == each.cascade_id:  # named as by `_session_name`

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing._anchors import Piece
 from windlass.engine.choosing._picking import Candidates, Choice
 from windlass.engine.choosing._worth import Worth
@@ -18,7 +18,7 @@ from windlass.window.originals import reference
 
 
 def record_choice(
-    run: Run,
+    run: CascadeRun,
     phase_run: PhaseRun,
     candidates: Candidates,
     choice: Choice,

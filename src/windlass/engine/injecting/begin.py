@@ -18,7 +18,6 @@ from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import memory_of
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.injecting.session_tier import (
@@ -113,7 +112,7 @@ def _place(phase: str) -> Row:
     return Row(NodeType.CONTEXT_INJECTION, phase=phase, turn=0)
 
 
-def open_context(run: Run, phase_run: PhaseRun) -> None:
+def open_context(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Give a phase its SESSION message, and take the sizes of its tools.
 
     A message that stands in a request that goes on stays as it is: what is different for this
@@ -211,7 +210,7 @@ def _too_long(block: Block) -> str:
     )
 
 
-def _tell_volatile(run: Run, phase: str, moved: Moved, where: str) -> None:
+def _tell_volatile(run: CascadeRun, phase: str, moved: Moved, where: str) -> None:
     if moved.values:
         named = ", ".join(moved.values)
         text = f"{where}: {named} moved behind the stable part, to the end of each call"
@@ -221,7 +220,7 @@ def _tell_volatile(run: Run, phase: str, moved: Moved, where: str) -> None:
         _warn(run, phase, text, InjectorWarning(list(moved.stay)))
 
 
-def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str) -> None:
+def _tell_written(run: CascadeRun, phase: str, info: ModelInfo, system: str, where: str) -> None:
     """Report what the user wrote and looks volatile, with its place and the price of a change."""
     paid = run.caches.of(info).paid
     for volatile in looks_volatile(system):
@@ -243,7 +242,7 @@ def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str
 _IN_WORDS: Final = InjectorWarning()
 
 
-def _warn(run: Run, phase: str, text: str, details: InjectorWarning = _IN_WORDS) -> None:
+def _warn(run: CascadeRun, phase: str, text: str, details: InjectorWarning = _IN_WORDS) -> None:
     """Tell and record something once a session."""
     if text in run.injected.warned:
         return

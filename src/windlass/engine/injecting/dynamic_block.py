@@ -13,7 +13,7 @@ from typing import Final
 
 from windlass.caching.meter import Meter, weigh
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.artifacts import artifacts
 from windlass.engine.injecting.injected import Injected, PhaseInjected, UserContext
 from windlass.engine.injecting.session_tier import (
@@ -38,7 +38,7 @@ TOOLS: Final = "tools"
 
 
 def prepare_blocks(
-    run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
+    run: CascadeRun, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
 ) -> None:
     """Render the blocks of the next call and put them into the record, once a turn."""
     held = phase_run.injection
@@ -54,7 +54,9 @@ def prepare_blocks(
     _render(run, phase_run, held, shown.entries)
 
 
-def block_details(run: Run, phase_run: PhaseRun, call: NextRequest) -> InjectorDetails | None:
+def block_details(
+    run: CascadeRun, phase_run: PhaseRun, call: NextRequest
+) -> InjectorDetails | None:
     """Return the record of a call's blocks (None: there are none)."""
     held, blocks = phase_run.injection, call.with_blocks
     if held is None and not _has_blocks(run.injected):
@@ -68,7 +70,9 @@ def _has_blocks(injected: Injected) -> bool:
     return any(one.block or one.lasting for one in injected.attached.values())
 
 
-def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[Entry]) -> None:
+def _render(
+    run: CascadeRun, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[Entry]
+) -> None:
     """Make the DYNAMIC blocks of this call, and put them into the record."""
     looks = LOOK in phase_run.tools.by_name
     known = artifacts(run.record.born, run.injected, shown) if looks else ()
@@ -82,7 +86,7 @@ def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[
     held.turn = phase_run.now.turn
 
 
-def _look_again(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> None:
+def _look_again(run: CascadeRun, phase_run: PhaseRun, held: PhaseInjected) -> None:
     """Have the call told what has changed of what the SESSION tier shows."""
     again = [one for one in held.placed if one.injector.refreshes and one.tier is Tier.SESSION]
     if again and run.injected.context is not None and phase_run.now.turn > 1:
@@ -114,7 +118,7 @@ def _keep_news(injected: Injected, held: PhaseInjected, entries: Sequence[Entry]
 
 
 def with_current_values(
-    run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
+    run: CascadeRun, phase_run: PhaseRun, entries: Sequence[Entry]
 ) -> tuple[Entry, ...]:
     """Return the entries, with the user context and the system role as they are now."""
     held = phase_run.injection
@@ -143,7 +147,7 @@ def _with_context(context: UserContext | None, entries: Sequence[Entry]) -> tupl
 
 
 def _rewrite(
-    run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[Entry], start: int
+    run: CascadeRun, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[Entry], start: int
 ) -> bool:
     """Write the user context anew in its place, where that is free, if something was told since."""
     context = run.injected.context
@@ -196,7 +200,7 @@ def _details(
 
 
 def note_sent(
-    run: Run,
+    run: CascadeRun,
     phase_run: PhaseRun,
     sent: NextRequest,
     *,

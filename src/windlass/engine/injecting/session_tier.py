@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
 from windlass.engine._session_state import SessionTotals
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.injected import PhaseInjected, RecordedBlock, UserContext
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import NodeType, Row
@@ -31,7 +31,7 @@ ROLE = "system_role"
 # ---- what injectors look at -------------------------------------------------------------
 
 
-def situation(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
+def situation(run: CascadeRun, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
     """Return the situation that the injectors of a phase look at now."""
     specs, turn = phase_run.allowed, phase_run.now.turn
     templates = [f"{{{{ {expression} }}}}" for expression in held.moved.values()]
@@ -47,13 +47,13 @@ def situation(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
     )
 
 
-def role_now(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> str:
+def role_now(run: CascadeRun, phase_run: PhaseRun, held: PhaseInjected) -> str:
     """Return the system role with its values as they are now."""
     return _render_now(run, phase_run, held, [held.role])[0]
 
 
 def _render_now(
-    run: Run, phase_run: PhaseRun, held: PhaseInjected, templates: Iterable[str]
+    run: CascadeRun, phase_run: PhaseRun, held: PhaseInjected, templates: Iterable[str]
 ) -> list[str]:
     values = {**run.template_values(), "state": phase_run.now.state}
     moments = moments_of(run.record, run.totals)
@@ -71,7 +71,7 @@ def moments_of(record: Recorder, totals: SessionTotals) -> dict[str, str]:
 
 
 def share_left(
-    run: Run, phase_run: PhaseRun, held: PhaseInjected, entries: Sequence[Entry] = ()
+    run: CascadeRun, phase_run: PhaseRun, held: PhaseInjected, entries: Sequence[Entry] = ()
 ) -> float:
     """Return the share of their caps that blocks have: less where little room is left."""
     counter = phase_run.info.counter
@@ -132,7 +132,7 @@ def new_context(
 
 
 def tell_changes(
-    run: Run, phase_run: PhaseRun, held: PhaseInjected, blocks: Sequence[Block]
+    run: CascadeRun, phase_run: PhaseRun, held: PhaseInjected, blocks: Sequence[Block]
 ) -> None:
     """Have the next call told what is different in `blocks` from what the model knows.
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun, StateCopy
-from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, Validated
 from windlass.engine.phase.rule_texts import ask_for_call, ask_for_json, retry_message, turn_message
@@ -80,7 +79,7 @@ async def run_attempts(
 
 
 def _record_verdict(
-    run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool = False
+    run: CascadeRun, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool = False
 ) -> None:
     attempt, reason = phase_run.now.attempt, verdict.reason
     told = Validation(attempt, text, reason, verdict.valid, repairs)
@@ -162,7 +161,7 @@ def _text_of_attempt(phase_run: PhaseRun) -> str:
     return last.message.text if last else ""
 
 
-async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
+async def _take_turn(run: CascadeRun, phase_run: PhaseRun) -> Reply:
     """Return a turn, and another one where the provider took no schema."""
     try:
         return await take_turn(run, phase_run)
@@ -174,7 +173,7 @@ async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     return await take_turn(run, phase_run)
 
 
-def _why_cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
+def _why_cut_short(run: CascadeRun, phase_run: PhaseRun, reply: Reply) -> Reason | None:
     """Return why a reply without calls does not end its phase in order (None: it does).
 
     A picture is an answer, also one that a tool made in the attempt.
@@ -196,7 +195,7 @@ def _why_cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None
     return reason
 
 
-def _say_what_fork_adds(run: Run, phase_run: PhaseRun) -> None:
+def _say_what_fork_adds(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Say what a fork adds, before the first call that is not answered in its origin."""
     journal, now = run.journal, phase_run.now
     turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn + 1)

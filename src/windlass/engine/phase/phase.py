@@ -10,13 +10,13 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from windlass.cascade.model import OutputExtraction, Phase
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine._subcascades import run_children
+from windlass.engine.cascade_run import AS_WRITTEN, CascadeRun, Wording
 from windlass.engine.events import LimitHit, PhaseEnded
 from windlass.engine.people.deciding import decide_after
 from windlass.engine.phase._attempts import run_attempts
@@ -50,28 +50,16 @@ from windlass.safety.foreign import parse_json
 from windlass.safety.pattern_search import search
 from windlass.window.entries import Item
 
-Children: TypeAlias = Callable[[], Awaitable[Ending]]
-"""Runs the sub-cascades that a phase declares, and says how they ended together."""
 
-Details: TypeAlias = Callable[[Item | None], OutcomeDetails]
-"""Gives the details of a phase's outcome, from its output."""
-
-
-async def run_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending:
-    """Run one phase to its end, after its `children`, and record its outcome.
+async def run_phase(run: CascadeRun, phase: Phase) -> Ending:
+    """Run one phase to its end, after its sub-cascades, and record its outcome.
 
     Returns `completed`, or `incomplete` where it ended by a limit or, with
     `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
     what a call raised; the outcome is in the record then, too.
     """
     await wait_for_turn()
-
-    async def try_once() -> Tried:
-        await Guard(run, phase).check_input()
-        return await try_phase(run, phase, begin_phase(run, phase))
-
-    ending, _ = await settle(run, phase, run_after_children(children, try_once))
-    return ending
+    return await settle(run, phase, after_children(run, phase, try_guarded))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +70,13 @@ class Tried:
     ending: Ending
     output: Item | None
     changes: Sequence[StateChange] = ()
+    details: OutcomeDetails = field(default_factory=OutcomeDetails)
+
+
+async def try_guarded(run: CascadeRun, phase: Phase, wording: Wording = AS_WRITTEN) -> Tried:
+    """Return what a phase comes to, once its wards let the input of the cascade in."""
+    await Guard(run, phase).check_input()
+    return await try_phase(run, phase, begin_phase(run, phase, wording))
 
 
 async def try_phase(run: CascadeRun, phase: Phase, beginning: Awaitable[PhaseRun]) -> Tried:
@@ -92,20 +87,17 @@ async def try_phase(run: CascadeRun, phase: Phase, beginning: Awaitable[PhaseRun
     return Tried(phase_run, ending, output, await extract_state(run, phase, output))
 
 
-async def run_after_children(children: Children, try_once: Callable[[], Awaitable[Tried]]) -> Tried:
+async def after_children(
+    run: CascadeRun, phase: Phase, trying: Callable[[CascadeRun, Phase], Awaitable[Tried]]
+) -> Tried:
     """Run a phase's sub-cascades and then the phase itself; what both came to together."""
-    ended = await children()
-    tried = await try_once()
+    ended = await run_children(run, phase)
+    tried = await trying(run, phase)
     return replace(tried, ending=ending_of([ended, tried.ending]))
 
 
-async def settle(
-    run: CascadeRun,
-    phase: Phase,
-    trying: Awaitable[Tried],
-    details: Details = lambda _: OutcomeDetails(),
-) -> tuple[Ending, Item | None]:
-    """Have a phase carried out and record its outcome; returns how it ended, and its output."""
+async def settle(run: CascadeRun, phase: Phase, trying: Awaitable[Tried]) -> Ending:
+    """Have a phase carried out and record its outcome; returns how it ended."""
     with failure_recorded(run, phase.name):
         tried = await trying
         run.session.route = route_of(phase, tried.phase_run, tried.output)
@@ -123,7 +115,7 @@ async def settle(
         name,
         output_trace=record.traces[output.id] if output else None,
         hidden=phase_run.rule.output_only,
-        details=details(output),
+        details=tried.details,
         reason=ending.reason,
     )
     record.append(outcomes=[outcome], state=[*phase_run.now.state.changes(name), *changes])
@@ -131,7 +123,7 @@ async def settle(
     keep_messages(run, phase, phase_run)
     text = output.message.text if output else ""
     run.emit(PhaseEnded(name, ending.status, text, ending.reason))
-    return ending, output
+    return ending
 
 
 def record_question(record: Recorder, name: str, needed: AnswerNeeded) -> None:
@@ -179,7 +171,7 @@ def _record_failure(run: CascadeRun, name: str, error: WindlassError) -> None:
 # ---- what is taken from an output ------------------------------------------------------------
 
 
-async def extract_state(run: Run, phase: Phase, output: Item | None) -> list[StateChange]:
+async def extract_state(run: CascadeRun, phase: Phase, output: Item | None) -> list[StateChange]:
     """Return the state that a phase takes from its output. Raises PhaseFailed."""
     extraction = phase.output_extraction
     if extraction is None:

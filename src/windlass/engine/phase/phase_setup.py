@@ -123,7 +123,7 @@ async def begin_phase(
     ]
     task = message or _instructions(run, phase, values)
     if phase.name == run.cascade.phases[0].name:
-        wording = run.wording.joined(wording)
+        wording = run.nesting.wording.joined(wording)
     instructions = task
     for order in wording.orders:
         instructions = await rewrite(run, phase, instructions, order)
@@ -206,7 +206,7 @@ def _ends_run(run: CascadeRun, phase: Phase) -> bool:
 
     Of soundings each reads what the first wrote.
     """
-    last = run.parent is None and ends(phase, run.cascade.phases)
+    last = run.nesting.parent is None and ends(phase, run.cascade.phases)
     return last and not (phase.soundings and phase.soundings.are_several)
 
 
@@ -284,7 +284,7 @@ def tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext
         modules=run.registry.modules,
         recall=partial(recall_original, record),
         search_folder=settings.search_folder,
-        search=run.search,
+        search=run.access.search,
         http_allow=tuple(run.cascade.http_allow) or settings.http_allow,
         http_limit=settings.http_allow,
     )

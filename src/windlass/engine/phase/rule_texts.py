@@ -15,7 +15,6 @@ from typing import Any, Final
 from windlass.cascade.model import Phase
 from windlass.cascade.validators import find_validator
 from windlass.engine._phase_run import Generation, PhaseRun
-from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.session_tier import moments_of
 from windlass.engine.turn.record import with_usage
@@ -74,7 +73,7 @@ def moments_in(
     return {
         **moments_of(run.record, run.totals),
         "is_sounding": run.is_sounding,
-        "sounding_index": sounding[1] if sounding else run.sounding or 0,
+        "sounding_index": sounding[1] if sounding else run.nesting.sounding or 0,
         "sounding_factor": soundings.factor if soundings else 1,
         "attempt": attempt,
         "max_attempts": phase.rules.max_attempts,
@@ -186,7 +185,7 @@ def ask_for_call(generation: Generation) -> str:
     return tool_wanted(sent_name(generation.wanted))
 
 
-def tell_unforced_call(run: Run, phase_run: PhaseRun) -> None:
+def tell_unforced_call(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Say once that a call is asked for and not forced."""
     generation = phase_run.generation
     if generation.wanted:
@@ -198,7 +197,7 @@ def tell_unforced_call(run: Run, phase_run: PhaseRun) -> None:
         )
 
 
-def ask_for_json(run: Run, phase_run: PhaseRun, refused: BadRequest) -> str | None:
+def ask_for_json(run: CascadeRun, phase_run: PhaseRun, refused: BadRequest) -> str | None:
     """Return the words that ask for JSON, where the provider refused a schema (None: it did not).
 
     From then on none is sent to the model in this run, and the user is told once.

@@ -19,11 +19,11 @@ from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import RUN_SQL
 from windlass.engine._phase_run import PhaseTools, StateCopy
 from windlass.engine._session_state import Route
-from windlass.engine._subcascades import call_cascade
+from windlass.engine._subcascades import call_cascade, run_children
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import PhaseEnded, ToolEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
-from windlass.engine.phase.phase import Children, extract_state, failure_recorded
+from windlass.engine.phase.phase import extract_state, failure_recorded
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.phase.rule_texts import recorded_in
 from windlass.engine.phase.tools import tools_to_approve
@@ -131,14 +131,14 @@ def _query(run: CascadeRun, phase: Phase, arguments: dict[str, Any]) -> str:
     assert phase.tool is not None
     name = phase.tool.removeprefix(SQL).strip()
     try:
-        template = run.folders.read_text(name, PROMPT_BYTES)
+        template = run.ready.folders.read_text(name, PROMPT_BYTES)
     except UnreadableError as error:
         raise UsageError(f"phase {phase.name!r}: {name!r} {error}") from error
     # Loaded only where it is named.
     from windlass.tools.data.query_values import QueryValues
 
     seen = {**run.template_values(), "input": {**run.input, **arguments}}
-    where, values = str(run.folders.at(name)), QueryValues()
+    where, values = str(run.ready.folders.at(name)), QueryValues()
     moments = {**arguments, INPUTS: arguments}
     query = render(template, **seen, where=where, moments=moments, stand_in=values.stand_in)
     try:
@@ -193,8 +193,8 @@ class _Tried:
     final: bool = False
 
 
-async def run_tool_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending:
-    """Run a phase's tool to its end, after its `children`, and record what came of it.
+async def run_tool_phase(run: CascadeRun, phase: Phase) -> Ending:
+    """Run a phase's tool to its end, after its sub-cascades, and record what came of it.
 
     Where the tool fails, the phase under `on_error` comes next. Raises PhaseFailed where there is
     none, and PersonNeeded where a person is to answer.
@@ -203,7 +203,7 @@ async def run_tool_phase(run: CascadeRun, phase: Phase, children: Children) -> E
     name, record, session = phase.name, run.record, run.session
     with failure_recorded(run, name):
         guard = Guard(run, phase)
-        below = await children()
+        below = await run_children(run, phase)
         await guard.check_input()
         work = _open(run, phase)
         tried = await _try(run, work)

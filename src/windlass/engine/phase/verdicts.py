@@ -131,7 +131,7 @@ async def judge_text(
 
 def _input_of(run: CascadeRun, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the input of a cascade that judges. Raises UsageError where it is not at hand."""
-    ready = run.tool_cascades.get(tool.cascade)
+    ready = run.ready.tool_cascades.get(tool.cascade)
     if ready is None:
         raise UsageError(f"{tool.spec.name!r} is a cascade that is not at hand")
     return validator_input(ready.cascade, given)

@@ -29,15 +29,12 @@ from windlass.engine.events import (
     Waiting,
 )
 from windlass.engine.phase.phase import (
-    Children,
     Tried,
+    after_children,
     extract_state,
-    run_after_children,
     settle,
-    try_phase,
+    try_guarded,
 )
-from windlass.engine.phase.phase_setup import begin_phase
-from windlass.engine.phase.verdicts import Guard
 from windlass.engine.soundings.evaluating import (
     Picking,
     Sounding,
@@ -139,16 +136,17 @@ def _worded(mode: str, text: str) -> Wording:
             return Wording(after=(Text(text),))
 
 
-async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Ending:
+async def run_sounded(run: CascadeRun, phase: Phase) -> Ending:
     """Run a phase as soundings and record its outcome; raises as `run_phase` does."""
     await wait_for_turn()
+    return await settle(run, phase, after_children(run, phase, _try_sounded))
+
+
+async def _try_sounded(run: CascadeRun, phase: Phase) -> Tried:
     assert phase.soundings is not None
     work = SoundedPhase(run, phase, phase.soundings)
-    trying = run_after_children(children, work.carry_out)
-    ending, _ = await settle(
-        run, phase, trying, lambda _: OutcomeDetails(soundings=work.decided.summary)
-    )
-    return ending
+    tried = await work.carry_out()
+    return replace(tried, details=OutcomeDetails(soundings=work.decided.summary))
 
 
 class SoundedPhase:
@@ -327,12 +325,11 @@ class SoundedPhase:
         phases = tuple(phase if each is self.phase else each for each in whole.phases)
         self.run.caches.of(self.run.resolve(self.run.generation_of(phase).model)[1])
         own = fork_for_sounding(self.run, name, index, emit)
-        own = replace(own, cascade=whole.model_copy(update={"phases": phases}))
+        own = own.with_cascade(whole.model_copy(update={"phases": phases}))
         tried: Tried | None = None
         error: WindlassError | None = None
         try:
-            await Guard(own, phase).check_input()
-            tried = await try_phase(own, phase, begin_phase(own, phase, planned.wording))
+            tried = await try_guarded(own, phase, planned.wording)
         except (PersonNeeded, StepDiffers, StoreError):
             raise
         except WindlassError as failure:

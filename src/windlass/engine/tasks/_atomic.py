@@ -10,7 +10,7 @@ from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.injecting.begin import open_head
 from windlass.engine.injecting.injected import PhaseInjected
-from windlass.engine.phase.phase import settle, try_phase
+from windlass.engine.phase.phase import Tried, settle, try_phase
 from windlass.engine.phase.phase_setup import Opening, open_phase
 from windlass.engine.phase.rule_texts import with_asks_in_words
 from windlass.engine.tasks.frame import (
@@ -27,7 +27,6 @@ from windlass.engine.tasks.task_inputs import Given, description_of, digest, rea
 from windlass.errors import NoContext
 from windlass.history.base import NodeType, Row
 from windlass.history.decisions import FreshContext, Resumed, TaskSection
-from windlass.history.details import OutcomeDetails
 from windlass.messages import Text, user
 from windlass.providers.base import ModelInfo
 from windlass.providers.spending import Allowance
@@ -35,7 +34,7 @@ from windlass.safety.fairness import wait_for_turn
 from windlass.tasks.model import Task
 from windlass.text.templates import render
 from windlass.window.assemble import Blocks
-from windlass.window.entries import Entry, Item, show
+from windlass.window.entries import Entry, show
 
 MATCHED_CHARS: Final = 4_000
 """Characters of a task's inputs by which its context is looked for."""
@@ -65,17 +64,18 @@ async def run_atomic(job: Job, assigned: Assignment) -> Done:
     worked_on: list[str] = []
     done: list[Done] = []
 
-    def details(output: Item | None) -> OutcomeDetails:
-        message = output.message if output is not None else None
+    async def trying() -> Tried:
+        beginning = _begin(job, assigned, phase, worked_on)
+        tried = await try_phase(job.run, phase, beginning)
+        message = tried.output.message if tried.output is not None else None
         tokens = counter.text(message.text) if message is not None else 0
         key = message.key if message is not None else ""
-        done.append(Done(path, "completed", key, tokens, digest("".join(worked_on))))
-        return done[-1].details
+        status, reason = tried.ending
+        done.append(Done(path, status, key, tokens, digest("".join(worked_on)), reason))
+        return replace(tried, details=done[0].details)
 
-    beginning = _begin(job, assigned, phase, worked_on)
-    trying = try_phase(job.run, phase, beginning)
-    ending, _ = await settle(job.run, phase, trying, details)
-    return replace(done[-1], status=ending.status, reason=ending.reason)
+    await settle(job.run, phase, trying())
+    return done[0]
 
 
 async def _begin(job: Job, assigned: Assignment, phase: Phase, worked_on: list[str]) -> PhaseRun:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from windlass.cascade.handoffs import ROUTE_TO
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
 from windlass.engine.phase.callouts import mark_matches
@@ -30,7 +30,7 @@ from windlass.tools.runner import run_tools
 from windlass.tools.touching import names_touched
 
 
-async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: str) -> None:
+async def answer_calls(run: CascadeRun, phase_run: PhaseRun, reply: Message, parent: str) -> None:
     """Run the calls of `reply` together and record their results as one batch.
 
     `parent` is the trace of the reply. When the user stops the run meanwhile, each
@@ -82,7 +82,7 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
 
 
 async def _answer_from_record(
-    run: Run, phase_run: PhaseRun, reply: Message, recorded: TurnRecord, parent: str
+    run: CascadeRun, phase_run: PhaseRun, reply: Message, recorded: TurnRecord, parent: str
 ) -> None:
     """Answer with the results that are in the record, and bring back what they changed.
 
@@ -111,7 +111,10 @@ async def _answer_from_record(
 
 
 def _kept_for(
-    run: Run, phase_run: PhaseRun, calls: Sequence[ToolCall], answers: Mapping[int, ToolOutput]
+    run: CascadeRun,
+    phase_run: PhaseRun,
+    calls: Sequence[ToolCall],
+    answers: Mapping[int, ToolOutput],
 ) -> dict[int, ToolOutput]:
     """The results that stand for calls, by their position; each is told with its first turn."""
     reused: dict[int, ToolOutput] = {}
@@ -125,7 +128,7 @@ def _kept_for(
     return reused
 
 
-async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: str) -> None:
+async def refuse_calls(run: CascadeRun, phase_run: PhaseRun, reply: Message, parent: str) -> None:
     """Record that the calls of `reply` were not run: it was to answer without tools.
 
     A call without a result would make the history unusable for every provider.
@@ -136,7 +139,7 @@ async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
 
 
 def _record_results(  # noqa: PLR0917
-    run: Run,
+    run: CascadeRun,
     phase_run: PhaseRun,
     parent: str,
     answered: list[tuple[ToolCall, ToolOutput]],
@@ -182,7 +185,7 @@ _PLANNING = frozenset({"plan", "todo"})
 
 
 def note_results(
-    run: Run, phase_run: PhaseRun, answered: Sequence[tuple[ToolCall, ToolOutput]]
+    run: CascadeRun, phase_run: PhaseRun, answered: Sequence[tuple[ToolCall, ToolOutput]]
 ) -> None:
     """Take note of the results of a turn's calls, in their order."""
     state = run.injected
@@ -201,7 +204,7 @@ def note_results(
         _tell_plan(run, phase_run)
 
 
-def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
+def _tell_plan(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Show the plan as it is now, and put it into the record."""
     plan = plan_in(phase_run.now.state)
     if plan is None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from windlass.caching.breakpoints import cache_key
 from windlass.caching.meter import prefix_report, weigh
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.dynamic_block import block_details, with_current_values
 from windlass.engine.turn.record import Recorder
@@ -66,7 +66,7 @@ class Plan:
         return tuple(entry.message for entry in self.entries)
 
 
-def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
+def plan_call(run: CascadeRun, phase_run: PhaseRun, now: float) -> Plan:
     """The phase's next call, made at `now` seconds: from what was said and the edits in force.
 
     Appends no row, emits nothing, changes nothing. Raises SequenceError, ContextTooLong or
@@ -151,7 +151,7 @@ def join_reply(cut: Message, rest: Message) -> Message:
 
 
 def entries_of(
-    run: Run, phase_run: PhaseRun
+    run: CascadeRun, phase_run: PhaseRun
 ) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
     """The entries of the next call before blocks are added, its tools, and its tool choice."""
     entries = phase_run.conversation.window().entries
@@ -162,7 +162,11 @@ def entries_of(
 
 
 def next_call(
-    run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
+    run: CascadeRun,
+    phase_run: PhaseRun,
+    entries: Sequence[Entry],
+    tools: Sequence[ToolSpec],
+    now: float,
 ) -> NextRequest:
     """Return the phase's next call: `entries` with their blocks, and the marks of its cache."""
     counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.messages.blocks
@@ -217,7 +221,7 @@ def _planner_decision(phase_run: PhaseRun) -> PlannerDetails | None:
 
 
 def _tools_and_choice(
-    run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
+    run: CascadeRun, phase_run: PhaseRun, entries: Sequence[Entry]
 ) -> tuple[tuple[ToolSpec, ...], str]:
     """Return the definitions to send, and the choice the model has."""
     shown = [entry.message for entry in entries]

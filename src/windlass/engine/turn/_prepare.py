@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.callouts import pin
@@ -43,7 +43,7 @@ _LEAST_SAID: Final = 200
 """Characters to which a message is cut at most when a model is asked for a text about many."""
 
 
-async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
+async def prepare(run: CascadeRun, phase_run: PhaseRun) -> Sequence[Edit]:
     """Do all that acts before the phase's next call is planned; returns the edits that fell due."""
     driver, conversation = phase_run.window.driver, phase_run.conversation
     _feed_conversation(run.record.times, phase_run)
@@ -84,7 +84,7 @@ def _count_all(record: Recorder, phase_run: PhaseRun) -> None:
 
 
 def plan_again(
-    run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong | ThinkingRefused
+    run: CascadeRun, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong | ThinkingRefused
 ) -> Plan:
     """Return a new plan after the provider refused one: shorter, or without thinking."""
     if isinstance(refused, ThinkingRefused):
@@ -92,7 +92,7 @@ def plan_again(
     return shorter_plan(run, phase_run, plan, refused)
 
 
-def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
+def shorter_plan(run: CascadeRun, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
     """Return a new plan after the provider counted more tokens than we did: the newest whole turns.
 
     The corrected count stays in force for the phase, and the record says so. A phase with a
@@ -114,7 +114,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         conversation.policies = policies
         conversation.recount()
         raise refused
-    run.net.needed = True  # everything is no shorter than what was refused
+    run.totals.net.needed = True  # everything is no shorter than what was refused
     name = phase_run.phase.name
     how = "with the oldest turns pruned" if pruned else "with the newest turns"
     notice = (
@@ -142,7 +142,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
 
 
 def plan_without_thinking(
-    run: Run, phase_run: PhaseRun, plan: Plan, refused: ThinkingRefused
+    run: CascadeRun, phase_run: PhaseRun, plan: Plan, refused: ThinkingRefused
 ) -> Plan:
     """Return a new plan without any signed thinking, after the provider refused it.
 
@@ -173,7 +173,7 @@ def corrected_room(sent: int, refused: ContextTooLong) -> int:
     return math.floor(sent * SHARE_LEFT)
 
 
-def _lower_limit(run: Run, phase_run: PhaseRun, room: int) -> None:
+def _lower_limit(run: CascadeRun, phase_run: PhaseRun, room: int) -> None:
     """From now on a request of the phase may have `room` tokens at most, by our count."""
     driver = phase_run.window.driver
     if driver.most_tokens is not None:
@@ -194,7 +194,7 @@ def _feed_conversation(times: Mapping[str, float], phase_run: PhaseRun) -> None:
     pin(phase_run)
 
 
-async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
+async def _write_texts(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Ask the phase's model for the texts that its next window wants, once each.
 
     The tokens and the answer are recorded and charged; a model that fails changes nothing:
@@ -220,7 +220,7 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
                 text = "a text for the window"
                 phase_run.conversation.supply(want.key, answer)
         price = run.charge(phase_run.info, usage)
-        run.net.spent += price or 0.0
+        run.totals.net.spent += price or 0.0
         row = replace(phase_run.row(NodeType.DECISION), text=text, details=details)
         run.record.append([with_usage(row, phase_run.info.name, usage, price)])
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.resume.journal import TakenStep, digest_of, failure_of, reply_only
 from windlass.errors import ProviderError, WindlassError
 from windlass.history.row_details import CallAnswered, CallSent
@@ -19,7 +19,7 @@ from windlass.wire.calls import with_own_ids
 
 
 async def send(
-    run: Run,
+    run: CascadeRun,
     phase_run: PhaseRun,
     request: Request,
     on_text: Callable[[str], None] = lambda _: None,
@@ -39,7 +39,7 @@ async def send(
 
 
 async def take_step(  # noqa: PLR0917
-    run: Run,
+    run: CascadeRun,
     place: Step,
     provider: Provider,
     name: str,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.dynamic_block import note_sent
 from windlass.engine.phase.callouts import mark_matches
@@ -51,7 +51,7 @@ from windlass.window.entries import Edit, Entry, Item
 from windlass.wire.base import Reply
 
 
-async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
+async def take_turn(run: CascadeRun, phase_run: PhaseRun) -> Reply:
     """Make the phase's next call, run the tools it asks for, and record both.
 
     Raises ContextTooLong or BudgetExceeded before anything is sent, ProviderError
@@ -91,7 +91,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     return reply
 
 
-def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan | None:
+def _ask_for_rest(run: CascadeRun, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan | None:
     """Return the call that asks for the rest of a reply; None where it has no room."""
     name, now, most = phase_run.phase.name, phase_run.now, phase_run.generation
     question = user(CONTINUE_TEXT)
@@ -110,7 +110,7 @@ def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan 
 
 
 async def _call(
-    run: Run, phase_run: PhaseRun, plan: Plan, edits: Sequence[Edit] = ()
+    run: CascadeRun, phase_run: PhaseRun, plan: Plan, edits: Sequence[Edit] = ()
 ) -> tuple[Reply, Item]:
     """Send what is planned, and record the reply; `edits` are those that fell due before.
 
@@ -173,7 +173,7 @@ async def _call(
     return reply, items[0]
 
 
-async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> TakenStep:
+async def _send(run: CascadeRun, phase_run: PhaseRun, plan: Plan) -> TakenStep:
     name = phase_run.phase.name
     if plan.details.budget is not None:
         tell_budget(run.emit, phase_run, plan.sent)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.history.base import NodeType, Row
 from windlass.history.decisions import ThinkingLeftOut
 from windlass.history.window_rows import window_selection_of
@@ -22,7 +22,7 @@ from windlass.window.originals import file_name
 from windlass.wire.thinking import without_thinking
 
 
-def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
+def room_for_messages(run: CascadeRun, phase_run: PhaseRun, limit: int) -> int:
     """Return the tokens that a request's limit leaves for messages once its tools are defined."""
     first = [entry.message for entry in assemble(phase_run.messages.blocks, ())]
     tools: Sequence[ToolSpec] = run.definitions(phase_run.allowed, first)
@@ -53,7 +53,7 @@ def lasting_edits(phase_run: PhaseRun) -> Mapping[str, Edit]:
     return {id_: e for id_, e in edits.items() if whole or e.because != "strip" or id_ in own}
 
 
-def tell_thinking(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
+def tell_thinking(run: CascadeRun, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
     """Say which replies' thinking a call leaves out, and why, where it is the first to do so."""
     stripped = [edit for edit in edits if edit.because == "strip"]
     if not stripped:
@@ -92,7 +92,7 @@ def selection_row(phase_run: PhaseRun, policy: Policy, entries: Sequence[Entry],
     )
 
 
-def keep_originals(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
+def keep_originals(run: CascadeRun, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
     """Make the visible file of each tool result that is shown shortened from now on."""
     if not edits:
         return
