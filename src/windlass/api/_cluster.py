@@ -23,7 +23,7 @@ from windlass.engine.cascade import add_server_tools, needed_servers
 from windlass.engine.cascade_run import Access
 from windlass.engine.opening import OpenSession
 from windlass.engine.setup import prepare
-from windlass.engine.tasks.frame import Frame
+from windlass.engine.tasks.frame import Frame, Material
 from windlass.engine.tasks.job import Done, Job
 from windlass.engine.tasks.task_inputs import Given
 from windlass.engine.tasks.task_runner import Inner, finished_before, run_one
@@ -207,7 +207,7 @@ async def _run_inner_task(order: Order, shared: SharedObjects) -> WorkerReply:
         servers = needed_servers(run)
         closing.push_async_callback(servers.stop)
         await add_server_tools(run, servers)
-        job = Job.of(program, run)
+        job = Job(program, run, Material(run))
         closing.callback(job.material.close)
         task = next(task for task in program.task.walk() if task.path == order.task)
         done: Done | None = None

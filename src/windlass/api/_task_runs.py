@@ -18,6 +18,7 @@ from windlass.cascade.tools_named import chooses_tools, tools_of
 from windlass.engine.people.talking import recorded_answers
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import restore_journal
+from windlass.engine.tasks.frame import Material
 from windlass.engine.tasks.job import Done, Job
 from windlass.engine.tasks.task_file import rules_of, run_program, what_was_begun
 from windlass.engine.tasks.task_inputs import check_inputs
@@ -52,7 +53,7 @@ async def run_new_task(
     check_inputs(program.source, settings.root, input, partial(_writes, program, registry))
     spread = _cluster(call, engine, options["model"])
     run = setup.prepare(ready, input, call.open_session(name))
-    return await run_program(Job.of(program, run, spread=spread), context)
+    return await run_program(Job(program, run, Material(run), spread=spread), context)
 
 
 async def run_resumed_task(
@@ -87,7 +88,7 @@ async def run_resumed_task(
     setup.check([ready])
     spread = _cluster(call, engine, model)
     run = setup.prepare(ready, start.input, opened)
-    job = Job.of(program, run, finished=finished, accept=accept, spread=spread)
+    job = Job(program, run, Material(run), finished, accept, spread)
     run = restore_journal(run, ran, ran["xml"], rules_of(job), again=again, finished=finished)
     return await run_program(replace(job, run=run), str(ran["context"]), resumed=True)
 

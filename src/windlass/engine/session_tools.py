@@ -152,8 +152,15 @@ def request_decision(
     if not labels:
         raise ToolError("there are no options: give at least one with 'id' and 'label'")
     descriptions = "\n".join(part for part in (context, descriptions) if part)
-    more: dict[str, Any] = {"context": descriptions, "ids": ids, "is_open": allow_custom}
-    return _ask(asking, question, labels, timeout_seconds, **more)
+    return _ask(
+        asking,
+        question,
+        labels,
+        timeout_seconds,
+        context=descriptions,
+        ids=ids,
+        is_open=allow_custom,
+    )
 
 
 def ask_human_custom(
@@ -182,8 +189,7 @@ def ask_human_custom(
     parts += [f"Pictures: {', '.join(images)}"] if images else []
     parts += [json.dumps(data, ensure_ascii=False, indent=2)] if data is not None else []
     context = "\n".join(part for part in parts if part)
-    more: dict[str, Any] = {"context": context, "ids": ids, "is_open": True}
-    return _ask(asking, question, labels, timeout_seconds, **more)
+    return _ask(asking, question, labels, timeout_seconds, context=context, ids=ids, is_open=True)
 
 
 ASKING: Final = (ask_human, request_decision, ask_human_custom)
@@ -217,7 +223,10 @@ def _ask(
     question: str,
     options: tuple[str, ...],
     timeout_seconds: float | None,
-    **more: Any,
+    *,
+    context: str,
+    ids: tuple[str, ...] = (),
+    is_open: bool = False,
 ) -> str:
     if asking.ask is None:
         raise ToolError("a person can be asked only inside a run")
@@ -227,4 +236,11 @@ def _ask(
         raise ToolError(
             f"timeout_seconds is {timeout_seconds:g}: give seconds above 0, or leave it out to wait"
         )
-    return asking.ask(question, options, timeout_s=timeout_seconds or None, **more)
+    return asking.ask(
+        question,
+        options,
+        context=context,
+        ids=ids,
+        is_open=is_open,
+        timeout_s=timeout_seconds or None,
+    )

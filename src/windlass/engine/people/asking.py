@@ -6,10 +6,9 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from windlass.cascade.model import Phase
-from windlass.engine._phase_run import PhaseTools
+from windlass.engine._phase_run import BarePhase
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import QuestionAsked
 from windlass.engine.people.questions import YES, Question
@@ -105,20 +104,8 @@ def _time_left(run: CascadeRun, question: Question) -> float | None:
     return question.timeout_s - (now - min(before, default=now))
 
 
-class Asker(Protocol):
-    """A phase with tools, of whose calls a person is asked."""
-
-    @property
-    def phase(self) -> Phase:
-        """The phase."""
-
-    @property
-    def tools(self) -> PhaseTools:
-        """Its tools, and which of them need approval."""
-
-
 async def answers_to(
-    run: CascadeRun, phase_run: Asker, turn: Step, calls: Sequence[ToolCall]
+    run: CascadeRun, phase_run: BarePhase, turn: Step, calls: Sequence[ToolCall]
 ) -> dict[int, ToolOutput]:
     """Return the results of a turn's calls that a person answers or refuses, by their index.
 
@@ -139,7 +126,7 @@ async def answers_to(
 
 
 async def _answer_of(
-    run: CascadeRun, phase_run: Asker, asking: AskingCall, tool: Tool
+    run: CascadeRun, phase_run: BarePhase, asking: AskingCall, tool: Tool
 ) -> ToolOutput:
     """What a person answers to a call of a tool that asks, or why there is no question in it.
 
@@ -147,8 +134,17 @@ async def _answer_of(
     """
     asked: list[Question] = []
 
-    def ask(question: str, options: tuple[str, ...], **more: Any) -> str:
-        asked.append(Question(phase_run.phase.name, question, options, **more))
+    def ask(
+        question: str,
+        options: tuple[str, ...],
+        *,
+        context: str = "",
+        ids: tuple[str, ...] = (),
+        is_open: bool = False,
+        timeout_s: float | None = None,
+    ) -> str:
+        told = Question(phase_run.phase.name, question, options, context=context, ids=ids)
+        asked.append(replace(told, is_open=is_open, timeout_s=timeout_s))
         return ""
 
     call, left_out = _without_layout(asking.call, tool)
@@ -185,7 +181,7 @@ def _without_layout(call: ToolCall, tool: Tool) -> tuple[ToolCall, list[str]]:
 
 
 async def _refusal_of(
-    run: CascadeRun, phase_run: Asker, asking: AskingCall, tool: Tool
+    run: CascadeRun, phase_run: BarePhase, asking: AskingCall, tool: Tool
 ) -> ToolOutput | None:
     """Return what the model is told of a call that a person refuses; None: it may run.
 

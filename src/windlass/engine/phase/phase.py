@@ -82,7 +82,7 @@ async def try_guarded(run: CascadeRun, phase: Phase, wording: Wording = AS_WRITT
 async def try_phase(run: CascadeRun, phase: Phase, beginning: Awaitable[PhaseRun]) -> Tried:
     """Attempts at a phase until one is accepted, and what is taken from its output."""
     phase_run = await beginning
-    ending, output = await run_attempts(run, phase, phase_run)
+    ending, output = await run_attempts(run, phase_run)
     mark_output(run, phase_run, output)
     return Tried(phase_run, ending, output, await extract_state(run, phase, output))
 

@@ -6,8 +6,8 @@ The conversation that it begins with has the policies and the planner that edit 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -23,6 +23,7 @@ from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
 from windlass.cascade.tools_named import wards_of
 from windlass.engine._phase_run import (
+    BarePhase,
     PhaseMessages,
     PhaseRun,
     PhaseTools,
@@ -81,28 +82,6 @@ from windlass.wire.editing import ServerClear, clears_tool_uses
 from windlass.wire.thinking import drops_thinking
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """The parts that a phase is opened with."""
-
-    rule: Rule
-    """The compiled rule of what it may see."""
-    blocks: Blocks
-    """Its view of what was said before, in blocks."""
-    instructions: Message
-    """The first message said in it."""
-    task: str = ""
-    """Its instructions as its cascade words them."""
-    injected: tuple[Entry, ...] = ()
-    """The messages that its sources brought."""
-    injection: PhaseInjected | None = None
-    """Its injectors and their state (None: it has none)."""
-    choose: Callable[[PhaseRun], Awaitable[None]] | None = None
-    """Has it choose its context, once its tools are known and before its windows are decided."""
-    ends_run: bool = False
-    """Whether the run is over with its last reply."""
-
-
 async def begin_phase(
     run: CascadeRun, phase: Phase, wording: Wording = AS_WRITTEN, message: str | None = None
 ) -> PhaseRun:
@@ -148,28 +127,35 @@ async def begin_phase(
         snowball = without_repeats(snowball, *held_by(gathered.sources))
     blocks = Blocks(system, gathered.input, gathered.sources, snowball, rule.position)
 
-    async def choose_context(phase_run: PhaseRun) -> None:
-        await choose(run, phase_run, instructions, gathered, snowball)
-        refresh_callouts(run, phase_run)  # what was called out is kept where it is shown
-
     menu = menu_of(phase) if message is None else ()
     asked = user(*wording.before, instructions, *menu, *wording.after)
     said = with_asks_in_words(run, phase, asked)
     goal = goal_of(run, phase) if message is None else None
-    opening = Opening(
+    phase_run = await open_phase(
+        run,
+        phase,
         rule,
-        Blocks(system) if rule.mode == "auto" else blocks,  # until it has chosen
         said if goal is None else said.with_parts(*said.parts, Text(goal)),
-        task,
-        injected=gathered.input + gathered.sources,
+        PhaseMessages(
+            Blocks(system) if rule.mode == "auto" else blocks,  # until it has chosen
+            injected=_expiring(phase, gathered.input + gathered.sources),
+            task=task,
+        ),
         injection=injection,
-        choose=choose_context if rule.mode == "auto" else None,
         ends_run=message is None and _ends_run(run, phase) and not _is_judged(run, phase),
     )
-    phase_run = await open_phase(run, phase, opening)
+    if rule.mode == "auto":
+        await choose(run, phase_run, instructions, gathered, snowball)
+        refresh_callouts(run, phase_run)  # what was called out is kept where it is shown
+    open_windows(run, phase_run)
     if rule.mode == "snowball" and gathered.sources:
         phase_run.messages.position_cost = position_report(run, phase_run)
     return phase_run
+
+
+def _expiring(phase: Phase, entries: Sequence[Entry]) -> tuple[Item, ...]:
+    """Return what a phase may let expire of what its sources brought: what was said for it."""
+    return tuple(entry.item for entry in entries if entry.item.phase == phase.name)
 
 
 def _instructions(run: CascadeRun, phase: Phase, values: Mapping[str, Any]) -> str:
@@ -217,61 +203,78 @@ def _is_judged(run: CascadeRun, phase: Phase) -> bool:
     return judged or run.generation_of(phase).output_schema is not None
 
 
-async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> PhaseRun:
-    """Return the phase in hand: what it sees is fixed, and its instructions are said."""
-    rule, injected = opening.rule, opening.injected
-    generation = run.generation_of(phase)
+async def open_phase(
+    run: CascadeRun,
+    phase: Phase,
+    rule: Rule,
+    instructions: Message,
+    messages: PhaseMessages,
+    *,
+    injection: PhaseInjected | None,
+    ends_run: bool = False,
+) -> PhaseRun:
+    """Return the phase in hand: its instructions are said, and its tools are known.
+
+    `messages` are those that it sees before. Nothing decides on its windows yet.
+    """
+    bare, generation = bare_phase(run, phase), run.generation_of(phase)
     provider, info = run.resolve(generation.model)
-    row = Row(NodeType.USER, message=opening.instructions, phase=phase.name, turn=0, attempt=1)
+    row = Row(NodeType.USER, message=instructions, phase=phase.name, turn=0, attempt=1)
     row = run.record.stamp(row)
-    own = run.record.append([row])
-    state = StateCopy(run.session.state)
-    context = tool_context(run, phase, state)
+    messages.own = run.record.append([row])
     room = info.input_room(generation.max_output_tokens)
     newest_within = min(rule.newest_within or int(SLIDING_SHARE * info.window), room)
     phase_run = PhaseRun(
         phase=phase,
+        now=bare.now,
+        tools=bare.tools,
         rule=rule,
         generation=generation,
         provider=provider,
         info=info,
-        injected=tuple(entry.item for entry in injected if entry.item.phase == phase.name),
         trace_id=row.trace_id,
-        messages=PhaseMessages(opening.blocks, own, opening.task),
-        now=TurnState(state, run.session.visit.after_turn),
-        tools=PhaseTools(context),
+        messages=messages,
         window=PhaseWindow(Driver(Conversation(), run.caches.of(info)), newest_within),
-        injection=opening.injection,
+        injection=injection,
         server_clear=server_clear_of(rule.policy, info.name),
-        ends_run=opening.ends_run,
+        ends_run=ends_run,
     )
     if rule.carried is None:  # a task sees nothing that was said, so nothing that was called out
         refresh_callouts(run, phase_run)
     phase_run.tools.context = replace(
-        context,
+        phase_run.tools.context,
         callout=partial(call_out, run, phase_run),
         memory=memory_callbacks(run, phase),
-        skill=skill_callback(run.injected, run.settings.root, opening.injection),
+        skill=skill_callback(run.injected, run.settings.root, injection),
         look=look_callback(run.record, run.injected, run.settings.root),
         describe=describe_callback(run.record, run.injected, phase.name),
         search_session=partial(search_session, run, phase_run),
-        run_cascade=cascade_caller(run, phase_run.phase.name, phase_run.now),
+        run_cascade=cascade_caller(run, phase.name, phase_run.now),
     )
     tell_unforced_call(run, phase_run)
     _tell_switched_off(run, phase_run)
-    tools = await tools_of(run, phase, phase_run, opening.instructions.text)
+    tools = await tools_of(run, phase_run, instructions.text)
     if routes(phase):
-        tools = {**tools, ROUTE_TO: route_tool(phase, phase_run)}
+        tools = {**tools, ROUTE_TO: route_tool(phase_run)}
     phase_run.tools.by_name = tools
     phase_run.tools.approve = tools_to_approve(run.registry, phase, tools.values())
-    if opening.choose is not None:
-        await opening.choose(phase_run)
-    open_context(run, phase_run)
-    phase_run.window.driver = open_driver(run, phase_run)
     return phase_run
 
 
-def tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext:
+def open_windows(run: CascadeRun, phase_run: PhaseRun) -> None:
+    """Have the windows of a phase decided from now on: what it sees at its start is fixed."""
+    open_context(run, phase_run)
+    phase_run.window.driver = open_driver(run, phase_run)
+
+
+def bare_phase(run: CascadeRun, phase: Phase) -> BarePhase:
+    """Return a phase in which nothing was asked yet, with a copy of the state."""
+    state = StateCopy(run.session.state)
+    tools = PhaseTools(_tool_context(run, phase, state))
+    return BarePhase(phase=phase, now=TurnState(state, run.session.visit.after_turn), tools=tools)
+
+
+def _tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext:
     """Return the context of a phase's tools, without the callbacks that need the phase itself."""
     record, settings = run.record, run.settings
     return ToolContext(

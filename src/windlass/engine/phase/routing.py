@@ -31,14 +31,14 @@ def menu_of(phase: Phase) -> tuple[str, ...]:
     return (handoffs_text({each.target: each.description or "" for each in phase.handoffs}),)
 
 
-def route_tool(phase: Phase, phase_run: PhaseRun) -> Tool:
+def route_tool(phase_run: PhaseRun) -> Tool:
     """Return the tool by which the model of a phase says what comes next; the last call counts."""
 
     def route_to(target: str) -> str:
         phase_run.now.route = target
         return f"{target} comes next"
 
-    target = {"type": "string", "enum": targets_of(phase.handoffs)}
+    target = {"type": "string", "enum": targets_of(phase_run.phase.handoffs)}
     parameters = {
         "type": "object",
         "properties": {"target": target},

@@ -17,10 +17,8 @@ from windlass.cascade.validators import find_validator
 from windlass.engine._phase_run import Generation, PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.session_tier import moments_of
-from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
 from windlass.errors import BadRequest, ProviderError
-from windlass.history.base import NodeType, Row
 from windlass.history.decisions import Remark, Reworded, ToolChoiceInWords
 from windlass.history.step import Step
 from windlass.messages import Message, Text, system, user
@@ -101,24 +99,22 @@ def goal_of(run: CascadeRun, phase: Phase) -> str | None:
 
 
 def retry_message(
-    run: CascadeRun, phase: Phase, phase_run: PhaseRun, reason: str, *, by_schema: bool = False
+    run: CascadeRun, phase_run: PhaseRun, reason: str, *, by_schema: bool = False
 ) -> str:
     """Return what the model is told where the attempt that now begins follows a refused one."""
-    now = phase_run.now
+    phase, now = phase_run.phase, phase_run.now
     if phase.rules.retry_instructions is None:
         return retry_text(reason, now.attempt)
     moments = moments_in(run, phase, attempt=now.attempt, refused=reason, by_schema=by_schema)
     return retry_in_own_words(_rendered(run, phase, "retry_instructions", now.state, moments))
 
 
-def turn_message(
-    run: CascadeRun, phase: Phase, phase_run: PhaseRun, turn: int, refused: str
-) -> str:
+def turn_message(run: CascadeRun, phase_run: PhaseRun, turn: int, refused: str) -> str:
     """Return what opens a turn of an attempt that goes on after a reply without calls.
 
     `refused` is why `loop_until` does not accept that reply yet.
     """
-    now = phase_run.now
+    phase, now = phase_run.phase, phase_run.now
     moments = moments_in(run, phase, attempt=now.attempt, turn=turn, refused=refused)
     return _rendered(run, phase, "turn_prompt", now.state, moments)
 
@@ -158,8 +154,7 @@ async def rewrite(run: CascadeRun, phase: Phase, instructions: str, order: str) 
     what = "writes the instructions anew" if answer else "answers nothing; the instructions stay"
     details = Reworded(order, answer, failed=not answer)
     text = f"{info.name} {what}: {order}"
-    row = Row(NodeType.DECISION, phase=phase.name, turn=0, text=text, details=details)
-    run.record.append([with_usage(row, info.name, usage, run.charge(info, usage))])
+    run.charge_beside(phase.name, text, details, info=info, usage=usage)
     return answer or instructions
 
 

@@ -17,17 +17,18 @@ from windlass.cascade.flow import is_graph
 from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import RUN_SQL
-from windlass.engine._phase_run import PhaseTools, StateCopy
+from windlass.engine._phase_run import BarePhase
 from windlass.engine._session_state import Route
 from windlass.engine._subcascades import call_cascade, run_children
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import PhaseEnded, ToolEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
 from windlass.engine.phase.phase import extract_state, failure_recorded
+from windlass.engine.phase.phase_setup import bare_phase
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.phase.rule_texts import recorded_in
 from windlass.engine.phase.tools import tools_to_approve
-from windlass.engine.phase.verdicts import Ground, Guard, ground_of
+from windlass.engine.phase.verdicts import Guard
 from windlass.engine.turn.record import with_usage
 from windlass.errors import ContextError, PhaseFailed, UsageError
 from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, Row, StateChange, ending_of
@@ -156,28 +157,12 @@ _LONGEST_TOLD: Final = 200
 _ONCE: Final = Retry(max_attempts=1)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPhase:
-    """A phase that runs a tool, in hand: the tool, the call, and what the tool may use."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPhase(BarePhase):
+    """A phase that runs a tool, in hand: the tool, and its call."""
 
-    ground: Ground
     tool: Tool
     call: ToolCall
-
-    @property
-    def phase(self) -> Phase:
-        """The phase as the cascade declares it."""
-        return self.ground.phase
-
-    @property
-    def tools(self) -> PhaseTools:
-        """Its one tool, and the context that it runs in."""
-        return self.ground.tools
-
-    @property
-    def state(self) -> StateCopy:
-        """Its own copy of the state."""
-        return self.ground.now.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +195,7 @@ async def run_tool_phase(run: CascadeRun, phase: Phase) -> Ending:
         output = _record_result(run, work, tried)
         failed = tried.output.error
         if not failed:
-            await guard.check("post", work.ground, output.message.text)
+            await guard.check("post", work, output.message.text)
         changes = [_last_error(work, tried)] if failed else await extract_state(run, phase, output)
     outcome = Outcome(
         "failed" if failed else "completed",
@@ -220,9 +205,9 @@ async def run_tool_phase(run: CascadeRun, phase: Phase) -> Ending:
         output_trace=record.traces[output.id],
         hidden=phase.context_retention == "output_only",
     )
-    own = () if failed else work.state.changes(name)
+    own = () if failed else work.now.state.changes(name)
     record.append(outcomes=[outcome], state=[*own, *changes])
-    session.state.update({} if failed else work.state)
+    session.state.update({} if failed else work.now.state)
     session.state.update({change.key: change.value for change in changes})
     _choose_way(run, phase, None if failed else output.message.text)
     run.emit(PhaseEnded(name, outcome.status, output.message.text))
@@ -240,11 +225,12 @@ def _open(run: CascadeRun, phase: Phase) -> ToolPhase:
         tool = replace(tool, timeout_s=phase.timeout)
     elif tool.timeout_s == TIMEOUT_S:
         tool = replace(tool, timeout_s=run.settings.tool_timeout_s)
-    ground = ground_of(run, phase)
-    ground.tools.context = replace(ground.tools.context, memory=memory_callbacks(run, phase))
-    ground.tools.by_name = {tool.spec.name: tool}
-    ground.tools.approve = tools_to_approve(run.registry, phase, [tool])
-    return ToolPhase(ground, tool, call_of(run, phase, tool))
+    bare = bare_phase(run, phase)
+    bare.tools.context = replace(bare.tools.context, memory=memory_callbacks(run, phase))
+    bare.tools.by_name = {tool.spec.name: tool}
+    bare.tools.approve = tools_to_approve(run.registry, phase, [tool])
+    call = call_of(run, phase, tool)
+    return ToolPhase(phase=phase, now=bare.now, tools=bare.tools, tool=tool, call=call)
 
 
 async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
@@ -287,7 +273,7 @@ async def _attempt(run: CascadeRun, work: ToolPhase, attempt: int, *, last: bool
         return _Tried(turn, ToolOutput(recorded.error, error=True))
     if recorded is not None and recorded.results:
         (result,) = recorded.results
-        work.state.update(recorded.state)
+        work.now.state.update(recorded.state)
         output = ToolOutput(result.text, result.pictures, result.failed)
         return _Tried(turn, output, final=True)  # of attempts that fail only the last has one
     return await _run_now(run, work, turn)
@@ -337,7 +323,7 @@ def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
             error=output.error,
             tool=name,
             searches=spent.usage.searches if spent else 0,
-            state={change.key: change.value for change in work.state.changes(turn.phase)},
+            state={change.key: change.value for change in work.now.state.changes(turn.phase)},
             reads=touched.get("reads", ()),
             writes=touched.get("writes", ()),
         ),

@@ -16,10 +16,9 @@ from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.session_tools import SEARCH
-from windlass.engine.turn.record import Recorder, with_usage
+from windlass.engine.turn.record import Recorder
 from windlass.engine.turn.send import send
 from windlass.errors import UsageError, did_you_mean
-from windlass.history.base import NodeType, Row
 from windlass.history.decisions import ToolsChosen
 from windlass.messages import ToolSpec, system, user
 from windlass.safety.foreign import parse_json
@@ -39,13 +38,11 @@ LONGEST_SAID: Final = 200
 """Characters of each of them."""
 
 
-async def tools_of(
-    run: CascadeRun, phase: Phase, phase_run: PhaseRun, instructions: str
-) -> Mapping[str, Tool]:
+async def tools_of(run: CascadeRun, phase_run: PhaseRun, instructions: str) -> Mapping[str, Tool]:
     """Return the tools of a phase by name, `recall` among them where something may be shortened."""
-    tackle: str | Sequence[str] = own_tackle(phase)
+    tackle: str | Sequence[str] = own_tackle(phase_run.phase)
     if tackle == "manifest":
-        tackle = await choose_tools(run, phase, phase_run, instructions)
+        tackle = await choose_tools(run, phase_run, instructions)
     policy = phase_run.rule.policy
     finds = SEARCH in tackle  # what it finds, recall brings
     shortens = policy is not None and policy.enabled
@@ -58,22 +55,20 @@ async def tools_of(
     }
 
 
-async def choose_tools(
-    run: CascadeRun, phase: Phase, phase_run: PhaseRun, instructions: str
-) -> tuple[str, ...]:
+async def choose_tools(run: CascadeRun, phase_run: PhaseRun, instructions: str) -> tuple[str, ...]:
     """At most 8 tools for the phase, recorded, constant from then on.
 
     The phase's own model is asked; where its answer names no known tool, those whose
     descriptions share most words with the instructions are taken, and the record
     says so.
     """
-    banks = memory_of(run.cascade, phase)
+    banks = memory_of(run.cascade, phase_run.phase)
     usable = [name for name in run.registry.names() if missing_bank(banks, name) is None]
     specs = [run.registry.get(name).spec for name in usable]
     lines = [spec.description.strip().partition("\n")[0] for spec in specs]
     menu = "\n".join(f"- {spec.name}: {line}" for spec, line in zip(specs, lines, strict=True))
     names = [spec.name for spec in specs]
-    said = _said_before(phase_run) if phase.manifest_context == "full" else ""
+    said = _said_before(phase_run) if phase_run.phase.manifest_context == "full" else ""
     schema = {
         "type": "object",
         "properties": {"tools": {"type": "array", "items": {"enum": names}, "maxItems": MOST}},
@@ -88,15 +83,13 @@ async def choose_tools(
         asks="choice of tools",
     )
     reply = taken.reply
-    price = run.charge(phase_run.info, reply.usage)
     chosen, by = _chosen(reply.message.text, names), "model"
     if not chosen:
         chosen, by = by_words(instructions, specs), "words in common"
     text = f"tools chosen by {by}: {', '.join(chosen) or 'none'}"
     name = phase_run.phase.name
     details = ToolsChosen(chosen, [message.text for message in question], reply.message.text)
-    row = Row(NodeType.DECISION, phase=name, turn=0, text=text, details=details)
-    run.record.append([with_usage(row, phase_run.info.name, reply.usage, price)])
+    run.charge_beside(name, text, details, info=phase_run.info, usage=reply.usage)
     run.emit(Noted(name, text, detail=True))
     return tuple(chosen)
 

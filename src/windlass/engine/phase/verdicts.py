@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from windlass.cascade.model import Phase
 from windlass.cascade.state_keys import VALIDATED
@@ -20,29 +20,25 @@ from windlass.cascade.tool_cascades import validator_input
 from windlass.cascade.tools_named import wards_of
 from windlass.cascade.validators import InlineValidator, arguments_of, find_validator
 from windlass.cascade.wards import Place, Ward
-from windlass.engine._phase_run import Generation, PhaseRun, PhaseTools, StateCopy, TurnState
+from windlass.engine._phase_run import BarePhase, PhaseRun
 from windlass.engine._subcascades import cascade_caller
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.phase.phase_setup import tool_context
+from windlass.engine.phase.phase_setup import bare_phase
 from windlass.engine.phase.rule_texts import moments_in
-from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
 from windlass.errors import PhaseFailed, UsageError, WardRefused
 from windlass.history.base import (
-    NodeType,
     Reason,
-    Row,
 )
 from windlass.history.decisions import ValidatorAsked
 from windlass.history.row_details import WardJudged
-from windlass.messages import Message, Text, ToolCall, assistant, system, user
+from windlass.messages import Message, ToolCall, assistant, system, user
 from windlass.safety.foreign import find_json
 from windlass.safety.schemas import validator_for
 from windlass.text.prompts import NO_VERDICT, UNFINISHED, VALIDATOR_SYSTEM
 from windlass.text.templates import JUDGED, render
 from windlass.tools.base import Tool
 from windlass.tools.runner import run_tool
-from windlass.window.entries import Item
 
 VERDICT_TOKENS: Final = 1_024
 """The most tokens of a verdict."""
@@ -61,33 +57,9 @@ class Verdict:
     by_schema: bool = False
 
 
-class Judging(Protocol):
-    """What a validator is asked on: a phase, where it is, and the tools' context."""
-
-    @property
-    def phase(self) -> Phase:
-        """The phase."""
-
-    @property
-    def now(self) -> TurnState:
-        """Where it is: its attempt, its turn and its state."""
-
-    @property
-    def tools(self) -> PhaseTools:
-        """What its tools may use; so may a validator."""
-
-    @property
-    def generation(self) -> Generation:
-        """How its model is asked."""
-
-    @property
-    def instructions(self) -> Item:
-        """What it was asked."""
-
-
 async def judge_text(
     run: CascadeRun,
-    judging: Judging,
+    on: BarePhase,
     text: str,
     validator: str,
     known: Verdict | None = None,
@@ -102,15 +74,15 @@ async def judge_text(
     """
     found = find_validator(run.cascade.validators, run.registry, validator)
     if isinstance(found, InlineValidator):
-        return await _ask_model(run, judging, text, validator, found)
+        return await _ask_model(run, on, text, validator, found)
     if known is not None and not found.cascade:
         return known
-    name = judging.phase.name
-    context, given = judging.tools.context, _given(run, judging, text)
+    name = on.phase.name
+    context, given = on.tools.context, _given(run, on, text)
     try:
         if found.cascade:  # it counts in the run that asks, also where that judges its soundings
             arguments = _input_of(run, found, given)
-            context = replace(context, run_cascade=cascade_caller(run, name, judging.now))
+            context = replace(context, run_cascade=cascade_caller(run, name, on.now))
             found = replace(found, spec=replace(found.spec, parameters={"type": "object"}))
         else:
             given["original_input"] = json.dumps(run.input, ensure_ascii=False, default=str)
@@ -142,16 +114,15 @@ def _no_verdict(answer: str, validator: str) -> Verdict:
     return Verdict(valid=False, reason=answer.strip() or f"{validator} says nothing.")
 
 
-def _given(run: CascadeRun, judging: Judging, text: str) -> dict[str, Any]:
+def _given(run: CascadeRun, on: BarePhase, text: str) -> dict[str, Any]:
     """Return what a validator may take, by the names in `GIVEN`."""
-    asked = next(iter(judging.instructions.message.parts), None)
     return {
         "output": text,
         "content": text,
         "input": dict(run.input),
         "original_input": dict(run.input),
-        "asked": asked.text if isinstance(asked, Text) else "",
-        "state": dict(judging.now.state),
+        "asked": on.asked,
+        "state": dict(on.now.state),
     }
 
 
@@ -187,81 +158,53 @@ def _verdict_in(answer: str, validator: str) -> Verdict | None:
 
 
 async def _ask_model(
-    run: CascadeRun, judging: Judging, text: str, validator: str, asking: InlineValidator
+    run: CascadeRun, on: BarePhase, text: str, validator: str, asking: InlineValidator
 ) -> Verdict:
     """A model's verdict; where its answer holds none, the text of it is the reason of a refusal."""
     question: tuple[Message, ...] = (
         system(VALIDATOR_SYSTEM),
-        user(_question(run, judging, text, validator, asking)),
+        user(_question(run, on, text, validator, asking)),
     )
-    turn = 0
+    provider, info = run.resolve(asking.model or _model_of(run, on))
+    most = min(VERDICT_TOKENS, info.max_output_tokens)
+    place = run.record.turn(on.phase.name, on.now.attempt, on.now.turn)
+    place, turn = replace(place, asks=f"validator {validator}"), 0
     while True:
         turn += 1
-        asked = await _answer(run, judging, validator, asking.model, question)
-        verdict = _verdict_in(asked.answer, validator)
+        request = info.question(question, most, load=run.record.store.picture)
+        reply = (await take_step(run, place, provider, info.name, request)).reply
+        answer = reply.message.text
+        verdict = _verdict_in(answer, validator)
         if verdict is None and turn >= asking.max_turns:
-            verdict = _no_verdict(asked.answer, validator)
-        _record(run, asked, verdict)
+            verdict = _no_verdict(answer, validator)
+        valid = None if verdict is None else verdict.valid
+        asked = [each.text for each in question]
+        told = verdict_text(validator, verdict, " ".join(answer.split())[:60])
+        details = ValidatorAsked(validator, valid, asked=asked, answer=answer)
+        run.charge_beside(on.phase.name, told, details, info=info, usage=reply.usage)
         if verdict is not None:
             return verdict
-        question = (*question, assistant(asked.answer), user(NO_VERDICT))
+        question = (*question, assistant(answer), user(NO_VERDICT))
+
+
+def _model_of(run: CascadeRun, on: BarePhase) -> str:
+    """Return the model of a phase, also of one in which none was asked yet."""
+    return (on.generation if isinstance(on, PhaseRun) else run.generation_of(on.phase)).model
 
 
 def _question(
-    run: CascadeRun, judging: Judging, text: str, validator: str, asking: InlineValidator
+    run: CascadeRun, on: BarePhase, text: str, validator: str, asking: InlineValidator
 ) -> str:
     """Return the validator's question, rendered; `input` has what is judged, too."""
-    given = _given(run, judging, text)
+    given = _given(run, on, text)
     judged = {name: given[name] for name in ("content", "original_input")}
     values = run.template_values()
-    values |= {"input": {**run.input, **judged}, "state": dict(judging.now.state)}
-    phase = judging.phase
-    assert isinstance(phase, Phase), "calls know less of it"
-    moments = moments_in(run, phase, attempt=judging.now.attempt)
+    values |= {"input": {**run.input, **judged}, "state": dict(on.now.state)}
+    phase = on.phase
+    moments = moments_in(run, phase, attempt=on.now.attempt)
     moments |= {name: given[name] for name in JUDGED}
     where = run.cascade.where(f"validators.{validator}.instructions")
     return render(asking.instructions, **values, where=where, moments=moments)
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A model was asked: what, what it answered, and the columns of what it took."""
-
-    validator: str
-    question: Sequence[str]
-    answer: str
-    row: Row
-
-
-async def _answer(
-    run: CascadeRun,
-    judging: Judging,
-    validator: str,
-    model: str | None,
-    question: Sequence[Message],
-) -> _Asked:
-    """Ask a model and charge the call."""
-    name, now = judging.phase.name, judging.now
-    provider, info = run.resolve(model or judging.generation.model)
-    most = min(VERDICT_TOKENS, info.max_output_tokens)
-    request = info.question(question, most, load=run.record.store.picture)
-    step = replace(run.record.turn(name, now.attempt, now.turn), asks=f"validator {validator}")
-    reply = (await take_step(run, step, provider, info.name, request)).reply
-    row = Row(NodeType.DECISION, phase=name, turn=0)
-    row = with_usage(row, info.name, reply.usage, run.charge(info, reply.usage))
-    return _Asked(validator, [each.text for each in question], reply.message.text, row)
-
-
-def _record(run: CascadeRun, asked: _Asked, verdict: Verdict | None) -> None:
-    """Record what a model was asked and what it found (None: its answer holds no verdict)."""
-    details = ValidatorAsked(
-        asked.validator,
-        None if verdict is None else verdict.valid,
-        asked=asked.question,
-        answer=asked.answer,
-    )
-    text = verdict_text(asked.validator, verdict, " ".join(asked.answer.split())[:60])
-    run.record.append([replace(asked.row, text=text, details=details)])
 
 
 def verdict_text(validator: str, verdict: Verdict | None, answer: str = "") -> str:
@@ -334,29 +277,6 @@ def _refused(reason: str) -> Verdict:
     return Verdict(valid=False, reason=reason, by_schema=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What a validator stands on where no model has been asked in the phase."""
-
-    run: CascadeRun
-    phase: Phase
-    now: TurnState
-    tools: PhaseTools
-
-    @property
-    def generation(self) -> Generation:
-        """How the phase's model would be asked."""
-        return self.run.generation_of(self.phase)
-
-    @property
-    def instructions(self) -> Item:
-        """What was asked: nothing."""
-        return Item("", _NOTHING, "")
-
-
-_NOTHING: Message = user()
-
-
 @dataclass(slots=True)
 class Guard:
     """The wards of a phase while it runs, and how often each refused with mode `retry`."""
@@ -367,11 +287,11 @@ class Guard:
 
     async def check_input(self) -> None:
         """Have the cascade's input judged before the phase begins. Raises WardRefused."""
-        ground = ground_of(self.run, self.phase)
+        ground = bare_phase(self.run, self.phase)
         text = json.dumps(self.run.input, ensure_ascii=False)
         self._block("pre", await self._judged("pre", ground, text))
 
-    async def check(self, place: Place, on: Judging, text: str) -> str:
+    async def check(self, place: Place, on: BarePhase, text: str) -> str:
         """Have a text judged; returns why the model is to try again (empty: it need not).
 
         All wards of the place are asked, unless nothing was said. Raises WardRefused with all that
@@ -391,14 +311,14 @@ class Guard:
         return "\n".join(_ward_reason(ward, verdict) for _, ward, verdict in refusals)
 
     async def _judged(
-        self, place: Place, on: Judging, text: str
+        self, place: Place, on: BarePhase, text: str
     ) -> list[tuple[int, Ward, Verdict]]:
         """Return the refusals of the wards of a place, each of which is asked."""
         wards = [(at, ward) for where, at, ward in wards_of(self.phase) if where == place]
         verdicts = [(at, ward, await self._ask(place, at, ward, on, text)) for at, ward in wards]
         return [each for each in verdicts if not each[2].valid]
 
-    async def _ask(self, place: Place, at: int, ward: Ward, on: Judging, text: str) -> Verdict:
+    async def _ask(self, place: Place, at: int, ward: Ward, on: BarePhase, text: str) -> Verdict:
         """Return a ward's verdict, from the record or of its validator, which is told."""
         run, now, name = self.run, on.now, self.phase.name
         attempt = now.attempt if place != "pre" else 0
@@ -420,13 +340,6 @@ class Guard:
             whys = "; ".join(_ward_reason(ward, verdict) for ward, verdict in blocking)
             what = "its input" if place == "pre" else "what it says"
             raise WardRefused(f"phase {self.phase.name!r}: {what} is blocked: {whys}")
-
-
-def ground_of(run: CascadeRun, phase: Phase) -> Ground:
-    """Return the ground of a phase in which nothing was asked yet, with a copy of the state."""
-    state = StateCopy(run.session.state)
-    now = TurnState(state, turn=run.session.visit.after_turn)
-    return Ground(run, phase, now, PhaseTools(tool_context(run, phase, state)))
 
 
 def _ward_reason(ward: Ward, verdict: Verdict) -> str:

@@ -25,7 +25,6 @@ from windlass.engine.people.asking import ask_person
 from windlass.engine.people.questions import Question
 from windlass.engine.phase.phase import Tried
 from windlass.engine.phase.verdicts import judge
-from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
 from windlass.errors import (
     PersonNeeded,
@@ -36,7 +35,6 @@ from windlass.errors import (
     UsageError,
     WindlassError,
 )
-from windlass.history.base import NodeType, Row
 from windlass.history.decisions import Evaluation
 from windlass.history.step import Step
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
@@ -526,6 +524,5 @@ async def _ask(
     answer = reply.message.text
     text = f"the {what} {info.name} answers {' '.join(answer.split())[:60]!r}"
     details = replace(details, asked=[message.text for message in question], answer=answer)
-    row = Row(NodeType.DECISION, phase=phase.name, turn=0, text=text, details=details)
-    run.record.append([with_usage(row, info.name, reply.usage, run.charge(info, reply.usage))])
+    run.charge_beside(phase.name, text, details, info=info, usage=reply.usage)
     return answer

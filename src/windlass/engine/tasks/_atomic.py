@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from windlass.cascade.model import Phase
-from windlass.engine._phase_run import PhaseRun
+from windlass.engine._phase_run import PhaseMessages, PhaseRun
 from windlass.engine.injecting.begin import open_head
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.phase.phase import Tried, settle, try_phase
-from windlass.engine.phase.phase_setup import Opening, open_phase
+from windlass.engine.phase.phase_setup import open_phase, open_windows
 from windlass.engine.phase.rule_texts import with_asks_in_words
 from windlass.engine.tasks.frame import (
     Assignment,
@@ -105,8 +105,11 @@ async def _begin(job: Job, assigned: Assignment, phase: Phase, worked_on: list[s
     # What a snowball would have sent is counted from what the task was given.
     run.record.born += [entry.item for entry in sections]
     blocks = Blocks(system=system, sources=sections)
-    opening = Opening(rule, blocks, instructions, injected=sections, injection=injection)
-    return await open_phase(run, phase, opening)
+    injected = tuple(entry.item for entry in sections if entry.item.phase == phase.name)
+    messages = PhaseMessages(blocks, injected=injected)
+    phase_run = await open_phase(run, phase, rule, instructions, messages, injection=injection)
+    open_windows(run, phase_run)
+    return phase_run
 
 
 def run_again(job: Job, path: str, why: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, Waiting
+from windlass.engine.events import InputEnded, PhaseStarted
 from windlass.engine.tasks._atomic import described, run_again, run_atomic, tell_unused_context
 from windlass.engine.tasks.frame import FRESH_TOKENS, Assignment, ContextPiece, Frame, assemble
 from windlass.engine.tasks.job import Done, Job, hand_on, write_notes
@@ -247,17 +247,9 @@ async def run_one(inner: Inner, index: int, item: Given) -> Done:
     job = inner.job
     value = item.value if item.value is not None else item.read()
     values = {**job.run.input, "item": value, "index": index}
-    with job.for_task(
-        parallel=True, input=values, emit=partial(_tell_only_unusual, job.run.emit)
-    ) as own:
+    with job.beside_others(values) as own:
         path = f"{inner.path}[{index}]"
         return await run_task(own, Assignment(inner.task, path, inner.frame, item=item))
-
-
-def _tell_only_unusual(emit: Callable[[Event], None], event: Event) -> None:
-    """Of ten thousand tasks side by side only what is out of the ordinary is told."""
-    if isinstance(event, Noted | Waiting):
-        emit(event)
 
 
 def _count_ended(job: Job, path: str, names: Sequence[str]) -> Callable[[int], None]:
@@ -320,7 +312,7 @@ async def _reduce_groups(
     job = inner.job
 
     async def reduced(index: int, _: Given) -> Done:
-        with job.for_task(parallel=True, emit=partial(_tell_only_unusual, job.run.emit)) as own:
+        with job.beside_others() as own:
             path = f"{inner.path}-{index}]"
             return await run_task(own, Assignment(inner.task, path, inner.frame, groups[index]()))
 

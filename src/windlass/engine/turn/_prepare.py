@@ -52,7 +52,7 @@ async def prepare(run: CascadeRun, phase_run: PhaseRun) -> Sequence[Edit]:
     edits = expired(
         [
             one
-            for one in (*phase_run.injected, *phase_run.messages.own)
+            for one in (*phase_run.messages.injected, *phase_run.messages.own)
             if one.id not in phase_run.window.kept
         ],
         phase_run.rule.expiry,

@@ -96,7 +96,9 @@ def keep_originals(run: CascadeRun, phase_run: PhaseRun, edits: Sequence[Edit]) 
     """Make the visible file of each tool result that is shown shortened from now on."""
     if not edits:
         return
-    originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.messages.own)}
+    originals = {
+        item.id: item.message for item in (*phase_run.messages.injected, *phase_run.messages.own)
+    }
     originals |= {item.id: item.message for item in phase_run.conversation.items}
     store, session = run.record.store, run.record.session_id
     for edit in edits:
