@@ -36,9 +36,8 @@ from windlass.engine.phase.phase import (
     try_guarded,
 )
 from windlass.engine.soundings.evaluating import (
-    Picking,
+    Judge,
     Sounding,
-    evaluate,
     is_accepted,
     join_outputs,
 )
@@ -227,8 +226,8 @@ class SoundedPhase:
         if looked_for is not None:
             looked_for = render(looked_for, **self.run.template_values(), where=where)
         wanted = self.wanted
-        picking = Picking(wanted.picks, looked_for, wanted.cost_counts)
-        return await evaluate(self.run, self.phase, picking, standing)
+        judge = Judge(self.run, self.phase, wanted.picks, looked_for, wanted.cost_counts)
+        return await judge.pick(standing)
 
     async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
         """Return the soundings that the validator accepts; all of them where it accepts none."""
