@@ -13,7 +13,7 @@ from windlass.cascade.deterministic import stands_for
 from windlass.cascade.flow import may_have_run, may_jump
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine._meters import ModelCaches
-from windlass.engine._phase_run import Generation
+from windlass.engine._phase_run import BarePhase, Generation
 from windlass.engine._session_state import Notices, SessionState, SessionTotals
 from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected
@@ -25,6 +25,7 @@ from windlass.engine.turn.record import Recorder, with_usage
 from windlass.history.base import NodeType, Row
 from windlass.history.decisions import Remark
 from windlass.history.row_details import RowDetails
+from windlass.history.step import Step
 from windlass.messages import Message, Part, ToolSpec
 from windlass.providers.base import ModelInfo, Provider, Resolve
 from windlass.providers.spending import Allowance
@@ -155,6 +156,10 @@ class CascadeRun:
         """Return the provider of a model, and what is known of it. Raises UsageError."""
         return self.access.find_model(name)
 
+    def step_of(self, on: BarePhase) -> Step:
+        """Return the step of the call of a phase's turn."""
+        return self.record.turn(on.phase.name, on.now.attempt, on.now.turn)
+
     def within(self, allowance: Allowance) -> CascadeRun:
         """Return the same run, each call of which counts against these limits, too."""
         return replace(self, access=self.access.within(allowance)) if allowance.limits else self
@@ -200,6 +205,11 @@ class CascadeRun:
     def stands_for(self, phase: Phase) -> str | None:
         """Return the phase whose output that of `phase` is, too (None: none's)."""
         return stands_for(phase.name, {each.name: each.on_error for each in self.cascade.phases})
+
+    def where(self, phase: Phase, key: str) -> str:
+        """Return where a key of a phase stands in the cascade's file."""
+        names = [each.name for each in self.cascade.phases]
+        return self.cascade.where(f"phases[{names.index(phase.name)}].{key}")
 
     def template_values(self) -> dict[str, Any]:
         """Return what templates see: input, state, outputs of earlier phases.

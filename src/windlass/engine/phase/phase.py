@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from windlass.cascade.flow import ways_on
 from windlass.cascade.model import OutputExtraction, Phase
 from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_state import Route
 from windlass.engine._subcascades import run_children
 from windlass.engine.cascade_run import AS_WRITTEN, CascadeRun, Wording
 from windlass.engine.events import LimitHit, PhaseEnded
@@ -23,7 +25,6 @@ from windlass.engine.phase._attempts import run_attempts
 from windlass.engine.phase.callouts import mark_output
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.phase.remembering import keep_messages
-from windlass.engine.phase.routing import route_of
 from windlass.engine.phase.verdicts import Guard
 from windlass.engine.turn.record import Recorder
 from windlass.engine.turn.windows import lasting_edits
@@ -124,6 +125,14 @@ async def settle(run: CascadeRun, phase: Phase, trying: Awaitable[Tried]) -> End
     text = output.message.text if output else ""
     run.emit(PhaseEnded(name, ending.status, text, ending.reason))
     return ending
+
+
+def route_of(phase: Phase, phase_run: PhaseRun, output: Item | None) -> Route | None:
+    """Return what a phase that ended chose to come next; None: nothing."""
+    if phase_run.now.route is not None:
+        return Route(phase_run.now.route, "model")
+    output_text = output.message.text.strip() if output is not None else ""
+    return Route(output_text, "output") if output_text in ways_on(phase) else None
 
 
 def record_question(record: Recorder, name: str, needed: AnswerNeeded) -> None:

@@ -19,7 +19,7 @@ from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.flow import ends, sure_after
 from windlass.cascade.handoffs import ROUTE_TO
-from windlass.cascade.model import Cascade, Phase
+from windlass.cascade.model import Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
 from windlass.cascade.tools_named import wards_of
 from windlass.engine._phase_run import (
@@ -41,7 +41,6 @@ from windlass.engine.injecting.begin import open_context, open_head, skill_callb
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.phase.callouts import call_out, refresh_callouts
 from windlass.engine.phase.remembering import memory_callbacks
-from windlass.engine.phase.routing import menu_of, route_tool, routes
 from windlass.engine.phase.rule_texts import (
     goal_of,
     moments_in,
@@ -51,7 +50,14 @@ from windlass.engine.phase.rule_texts import (
     with_asks_in_words,
 )
 from windlass.engine.phase.sources import gather, snowball_of
-from windlass.engine.phase.tools import recall_original, tools_of, tools_to_approve
+from windlass.engine.phase.tools import (
+    menu_of,
+    recall_original,
+    route_tool,
+    routes,
+    tools_of,
+    tools_to_approve,
+)
 from windlass.engine.turn.windows import room_for_messages
 from windlass.errors import (
     ContextError,
@@ -160,7 +166,7 @@ def _expiring(phase: Phase, entries: Sequence[Entry]) -> tuple[Item, ...]:
 
 def _instructions(run: CascadeRun, phase: Phase, values: Mapping[str, Any]) -> str:
     """Return the instructions as rendered. Raises ContextError where they say nothing."""
-    where = _where(run.cascade, phase, "instructions")
+    where = run.where(phase, "instructions")
     template = phase.instructions or ""
     moments = {**moments_in(run, phase), **recorded_in(run, template)}
     text = render(template, **values, where=where, moments=moments)
@@ -173,18 +179,13 @@ def _system_prompt(
     run: CascadeRun, phase: Phase, info: ModelInfo, task: str
 ) -> tuple[tuple[Entry, ...], PhaseInjected | None]:
     """Return the system prompt with its STABLE blocks, and what the phase has of injectors."""
-    where = _where(run.cascade, phase, "system") if phase.system else run.cascade.where("system")
+    where = run.where(phase, "system") if phase.system else run.cascade.where("system")
     text, injection = open_head(run, phase, info, where=where, task=task)
     if text is None:
         return (), injection
     row = Row(NodeType.SYSTEM, message=text, phase=phase.name, turn=0)
     item = run.record.add(replace(row, details=SystemPrompt(bool(phase.system))))
     return show([item], "the system prompt"), injection
-
-
-def _where(cascade: Cascade, phase: Phase, key: str) -> str:
-    """Where a key of the phase stands in the cascade's file."""
-    return cascade.where(f"phases[{list(cascade.phases).index(phase)}].{key}")
 
 
 def _ends_run(run: CascadeRun, phase: Phase) -> bool:

@@ -121,9 +121,8 @@ def turn_message(run: CascadeRun, phase_run: PhaseRun, turn: int, refused: str) 
 
 def _rendered(run: CascadeRun, phase: Phase, key: str, state: Any, moments: dict[str, Any]) -> str:
     """Return a template of the phase's rules, with its place in messages."""
-    names = [each.name for each in run.cascade.phases]
-    where = run.cascade.where(f"phases[{names.index(phase.name)}].rules.{key}")
     values = {**run.template_values(), "state": dict(state)}
+    where = run.where(phase, f"rules.{key}")
     return render(getattr(phase.rules, key), **values, where=where, moments=moments)
 
 

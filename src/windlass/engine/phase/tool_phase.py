@@ -100,28 +100,21 @@ def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
 
     Raises ContextError.
     """
-    cascade = run.cascade
-    index = [each.name for each in cascade.phases].index(phase.name)
 
-    def rendered(value: Any, place: str) -> Any:
+    def rendered(value: Any, key: str) -> Any:
         match value:
             case str():
-                where = cascade.where(place)
-                values = run.template_values()
-                return as_value(
-                    render(value, **values, where=where, moments=recorded_in(run, value))
-                )
+                seen, where = run.template_values(), run.where(phase, key)
+                text = render(value, **seen, where=where, moments=recorded_in(run, value))
+                return as_value(text)
             case dict():
-                return {key: rendered(each, f"{place}.{key}") for key, each in value.items()}
+                return {name: rendered(each, f"{key}.{name}") for name, each in value.items()}
             case list() | tuple():
-                return [rendered(each, f"{place}[{at}]") for at, each in enumerate(value)]
+                return [rendered(each, f"{key}[{at}]") for at, each in enumerate(value)]
             case _:
                 return value
 
-    return {
-        name: rendered(value, f"phases[{index}].inputs.{name}")
-        for name, value in phase.inputs.items()
-    }
+    return {name: rendered(value, f"inputs.{name}") for name, value in phase.inputs.items()}
 
 
 def _query(run: CascadeRun, phase: Phase, arguments: dict[str, Any]) -> str:

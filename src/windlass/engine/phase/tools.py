@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from windlass.cascade.handoffs import ROUTE_TO, are_chosen, targets_of
 from windlass.cascade.model import Cascade, Phase, own_tackle
 from windlass.cascade.tools_named import memory_of, missing_bank
 from windlass.engine._phase_run import PhaseRun
@@ -22,7 +23,7 @@ from windlass.errors import UsageError, did_you_mean
 from windlass.history.decisions import ToolsChosen
 from windlass.messages import ToolSpec, system, user
 from windlass.safety.foreign import parse_json
-from windlass.text.prompts import MANIFEST_SYSTEM, manifest_text
+from windlass.text.prompts import MANIFEST_SYSTEM, handoffs_text, manifest_text
 from windlass.tools.base import TIMEOUT_S, Tool
 from windlass.tools.registry import Registry
 from windlass.window.originals import RECALL, as_text, meant, part_of, reference
@@ -187,3 +188,38 @@ def recall_original(record: Recorder, ref: str, part: str | None = None) -> str:
         what = f"the reference {ref!r} names no message of this session"
         raise KeyError(f"{what}: {error.args[0]}; known: {listed}") from None
     return as_text(message) if part is None else part_of(message, part)
+
+
+# ---- the tool by which a model says what comes next ----------------------------------------------
+
+_OF_ROUTE: Final = "Say what comes next. It ends your work on this task: answer before, or with it."
+
+
+def routes(phase: Phase) -> bool:
+    """Return whether the model of a phase has the tool `route_to`."""
+    return bool(phase.handoffs) and (are_chosen(phase.handoffs) or ROUTE_TO in phase.tackle)
+
+
+def menu_of(phase: Phase) -> tuple[str, ...]:
+    """Return what joins the instructions of a phase whose model chooses what comes next."""
+    if not are_chosen(phase.handoffs):
+        return ()
+    return (handoffs_text({each.target: each.description or "" for each in phase.handoffs}),)
+
+
+def route_tool(phase_run: PhaseRun) -> Tool:
+    """Return the tool by which the model of a phase says what comes next; the last call counts."""
+
+    def route_to(target: str) -> str:
+        phase_run.now.route = target
+        return f"{target} comes next"
+
+    target = {"type": "string", "enum": targets_of(phase_run.phase.handoffs)}
+    parameters = {
+        "type": "object",
+        "properties": {"target": target},
+        "required": ["target"],
+        "additionalProperties": False,
+    }
+    spec = ToolSpec(ROUTE_TO, _OF_ROUTE, parameters)
+    return Tool(spec, route_to, effects="none")

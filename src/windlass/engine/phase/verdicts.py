@@ -167,8 +167,7 @@ async def _ask_model(
     )
     provider, info = run.resolve(asking.model or _model_of(run, on))
     most = min(VERDICT_TOKENS, info.max_output_tokens)
-    place = run.record.turn(on.phase.name, on.now.attempt, on.now.turn)
-    place, turn = replace(place, asks=f"validator {validator}"), 0
+    place, turn = replace(run.step_of(on), asks=f"validator {validator}"), 0
     while True:
         turn += 1
         request = info.question(question, most, load=run.record.store.picture)
@@ -247,11 +246,8 @@ async def judge(
     if validator is None:
         return None if schema is None else Verdict(valid=True)
     known: Verdict | None = None
-    if recorded:
-        now = phase_run.now
-        turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
-        if (row := run.journal.verdict(turn, output)) is not None:
-            known = Verdict(row.valid, row.validation_reason)
+    if recorded and (row := run.journal.verdict(run.step_of(phase_run), output)) is not None:
+        known = Verdict(row.valid, row.validation_reason)
     return await judge_text(run, phase_run, output, validator, known)
 
 

@@ -29,7 +29,6 @@ class _SoundedCascade(SoundedPhase):
     """Attempts at a cascade. What is recorded of them here stands with its last phase."""
 
     what = "cascade"
-    place = "soundings"
 
     async def _run_sounding(
         self,
@@ -60,8 +59,11 @@ class _SoundedCascade(SoundedPhase):
         self._tell_of(ended, self.run, number, model=named, session_id=session_id)
         return ended
 
+    def _where(self, key: str) -> str:
+        return self.run.cascade.where(f"soundings.{key}")
+
     async def _best(
-        self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
+        self, found: Sequence[Sounding], looked_for: str | None, key: str = "evaluator_instructions"
     ) -> Sounding:
         try:
             return await super()._best(found, looked_for, key)

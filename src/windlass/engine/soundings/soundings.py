@@ -152,7 +152,6 @@ class SoundedPhase:
     """The soundings of one phase in hand; `all` are those that ended, by their index."""
 
     what = "phase"
-    place = "phases[{}].soundings"
 
     def __init__(self, run: CascadeRun, phase: Phase, wanted: Soundings) -> None:
         self.run = run
@@ -188,12 +187,10 @@ class SoundedPhase:
 
     async def _refined(self, best: Sounding, reforge: Reforge) -> Sounding:
         """Return the best after the rounds of reforge; in each the best so far competes."""
-        place = self._written_at("reforge.honing_prompt")
         for number in range(1, reforge.steps + 1):
             if await self._is_good_enough(best, reforge.good_enough):
                 break
-            where = self.run.cascade.where(place)
-            honing = render(reforge.honing_prompt, **self.run.template_values(), where=where)
+            honing = self._rendered(reforge.honing_prompt, "reforge.honing_prompt")
             refined: list[Part] = [Text(refine_text(best.text, honing)), *best.pictures]
             found = await self._round(number, reforge.factor_per_step, reforge, refined)
             standing = [each for each in found if each.stands]
@@ -201,9 +198,10 @@ class SoundedPhase:
                 text = f"all refinements of round {number} failed; sounding {best.index} stands"
                 self.run.tell(self.phase.name, text, Evaluation())
                 break
-            looked_for = reforge.evaluator_override or self.wanted.evaluator_instructions
-            key = "reforge.evaluator_override" if reforge.evaluator_override else ""
-            best = await self._best([best, *standing], looked_for, key)
+            if override := reforge.evaluator_override:
+                best = await self._best([best, *standing], override, "reforge.evaluator_override")
+            else:
+                best = await self._best([best, *standing], self.wanted.evaluator_instructions)
         return best
 
     async def _is_good_enough(self, best: Sounding, threshold: str | None) -> bool:
@@ -216,15 +214,14 @@ class SoundedPhase:
         return good
 
     async def _best(
-        self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
+        self, found: Sequence[Sounding], looked_for: str | None, key: str = "evaluator_instructions"
     ) -> Sounding:
         """Return the one that the evaluator picks among those that stand."""
         standing = with_answers(found)
         if self.wanted.validator is not None:
             standing = await self._not_refused(standing, self.wanted.validator)
-        where = self.run.cascade.where(self._written_at(key or "evaluator_instructions"))
         if looked_for is not None:
-            looked_for = render(looked_for, **self.run.template_values(), where=where)
+            looked_for = self._rendered(looked_for, key)
         wanted = self.wanted
         judge = Judge(self.run, self.phase, wanted.picks, looked_for, wanted.cost_counts)
         return await judge.pick(standing)
@@ -241,10 +238,9 @@ class SoundedPhase:
         assert first.tried is not None
         phase_run = first.tried.phase_run
         run, name = self.run, self.phase.name
-        where = run.cascade.where(self._written_at("aggregate.instructions"))
         asked = joins.instructions
         if asked is not None:
-            asked = render(asked, **run.template_values(), where=where)
+            asked = self._rendered(asked, "aggregate.instructions")
         text = await join_outputs(run, self.phase, joins.model, standing, asked)
         joined = [each.index for each in standing]
         self.decided = SoundingsDecided(joined=joined, factor=self.wanted.factor)
@@ -425,9 +421,12 @@ class SoundedPhase:
     def _phases(self) -> Sequence[Phase]:
         return (self.phase,)
 
-    def _written_at(self, key: str) -> str:
-        names = [phase.name for phase in self.run.cascade.phases]
-        return f"{self.place.format(names.index(self.phase.name))}.{key}"
+    def _where(self, key: str) -> str:
+        """Return where a key of the soundings stands in the cascade's file."""
+        return self.run.where(self.phase, f"soundings.{key}")
+
+    def _rendered(self, template: str, key: str) -> str:
+        return render(template, **self.run.template_values(), where=self._where(key))
 
 
 def with_answers(found: Iterable[Sounding]) -> list[Sounding]:

@@ -15,7 +15,6 @@ from windlass.caching.meter import Bill, Cleared, Segments, pieces, weigh
 from windlass.engine._meters import ModelCache
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.events import Noted
 from windlass.engine.turn._plan import Plan
 from windlass.history.decisions import CacheTrust
 from windlass.history.details import CacheDetails, CallDetails, MarkDetails, TierDetails
@@ -150,8 +149,7 @@ def _update_trust(
     name = phase_run.phase.name
     text = cache.trust.assumed or "the cache holds again, and is counted on"
     notice = f"phase {name!r}: {phase_run.info.name}: {text}"
-    run.record.decide(name, notice, CacheTrust(phase_run.now.turn, now))
-    run.emit(Noted(name, notice, detail=True))
+    run.tell(name, notice, CacheTrust(phase_run.now.turn, now), detail=True)
 
 
 def _weigh_whole(phase_run: PhaseRun, plan: Plan) -> Segments:

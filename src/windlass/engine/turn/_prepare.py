@@ -15,7 +15,6 @@ from typing import Final
 
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.events import Noted
 from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.callouts import pin
 from windlass.engine.turn._plan import Plan, entries_of, plan_call
@@ -123,21 +122,17 @@ def shorter_plan(run: CascadeRun, phase_run: PhaseRun, plan: Plan, refused: Cont
     )
     numbers = RefusedTokens(refused.counted, refused.limit, room)
     left_out = len(plan.entries) - len(shorter.entries)
-    run.record.decide(
-        name,
-        notice,
-        Replanned(
-            turn=phase_run.now.turn,
-            tokens_before=plan.sent,
-            tokens_after=shorter.sent,
-            messages_left_out=left_out,
-            refused=str(refused),
-            counted=refused.counted,
-            limit=refused.limit,
-            room=room,
-        ),
+    told = Replanned(
+        turn=phase_run.now.turn,
+        tokens_before=plan.sent,
+        tokens_after=shorter.sent,
+        messages_left_out=left_out,
+        refused=str(refused),
+        counted=refused.counted,
+        limit=refused.limit,
+        room=room,
     )
-    run.emit(Noted(name, notice))
+    run.tell(name, notice, told)
     return replace(shorter, details=replace(shorter.details, replanned=numbers))
 
 

@@ -30,10 +30,9 @@ async def send(
     Nothing is sent a second time: whether to try again is the user's decision. `asks` tells apart
     what a turn asks beside its call; such a reply has no row of its own.
     """
-    now, name = phase_run.now, phase_run.phase.name
     if request.output_schema is not None and phase_run.info.name in run.notices.no_schemas:
         request = replace(request, output_schema=None)  # it is asked for in words
-    place = replace(run.record.turn(name, now.attempt, now.turn), asks=asks)
+    place = replace(run.step_of(phase_run), asks=asks)
     model = phase_run.provider, phase_run.info.name
     return await take_step(run, place, *model, request, on_text, has_row=not asks)
 

@@ -66,9 +66,7 @@ async def take_turn(run: CascadeRun, phase_run: PhaseRun) -> Reply:
 
     # Plan: what is sent, and why. Never send what cannot be accepted. What the record holds is
     # planned as of then, and what is new as of now.
-    now = phase_run.now
-    turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
-    run.record.set_time(run.journal.sent_at(turn))
+    run.record.set_time(run.journal.sent_at(run.step_of(phase_run)))
     plan = plan_call(run, phase_run, run.record.clock())
     tell_choice(run.emit, phase_run, plan.sent, plan.sent + plan.saved)
 
