@@ -23,10 +23,10 @@ from windlass.engine.cascade import add_server_tools, needed_servers
 from windlass.engine.cascade_run import Access
 from windlass.engine.opening import OpenSession
 from windlass.engine.setup import prepare
-from windlass.engine.tasks.frame import Frame, Material
+from windlass.engine.tasks.frame import Assignment, Frame, Material
 from windlass.engine.tasks.job import Done, Job
 from windlass.engine.tasks.task_inputs import Given
-from windlass.engine.tasks.task_runner import Inner, finished_before, run_one
+from windlass.engine.tasks.task_runner import finished_before, run_one
 from windlass.errors import UsageError, WindlassError, WorkerLost
 from windlass.safety.imports import logging_unchanged
 from windlass.tasks.parse import read_task
@@ -133,10 +133,9 @@ class Cluster:
         if self._started:
             self._ray.shutdown()
 
-    async def __call__(self, inner: Inner, index: int, item: Given) -> Done:
+    async def __call__(self, job: Job, assigned: Assignment, index: int, item: Given) -> Done:
         """Run one inner task on a worker. Raises what the task raised, or WorkerLost."""
-        job, run = inner.job, inner.job.run
-        path = f"{inner.path}[{index}]"
+        run, path = job.run, f"{assigned.path}[{index}]"
         finished = finished_before(job, path, item)
         if finished is not None:
             return finished
@@ -156,9 +155,9 @@ class Cluster:
             session=run.record.session_id,
             input=run.input,
             state=run.session.state,
-            task=inner.task.path,
-            frame=inner.frame,
-            path=inner.path,
+            task=assigned.task.path,
+            frame=assigned.parent,
+            path=assigned.path,
             index=index,
             item=item.whole(),
         )
@@ -212,8 +211,9 @@ async def _run_inner_task(order: Order, shared: SharedObjects) -> WorkerReply:
         task = next(task for task in program.task.walk() if task.path == order.task)
         done: Done | None = None
         failure: WindlassError | None = None
+        assigned = Assignment(task, order.path, order.frame)
         try:
-            done = await run_one(Inner(job, task, order.frame, order.path), order.index, order.item)
+            done = await run_one(job, assigned, order.index, order.item)
         except WindlassError as error:
             failure = error
         totals = run.totals

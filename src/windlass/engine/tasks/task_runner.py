@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -205,7 +205,7 @@ async def _run_reduce(job: Job, assigned: Assignment) -> Done:
     names = [each.name for each in given]
     of_inner = _path_below(path, task.inner.name, root=root)
     work: Callable[[int, Given], Awaitable[Done]]
-    work = partial(job.spread or run_one, Inner(job, task.inner, frame, of_inner))
+    work = partial(job.spread or run_one, job, Assignment(task.inner, of_inner, frame))
     results, failed = await side_by_side(
         given, work, task.parallel, _count_ended(job, of_inner, names)
     )
@@ -232,24 +232,13 @@ async def _run_reduce(job: Job, assigned: Assignment) -> Done:
         raise StepFailed(sentence, step=task.reduction.name, index=1, notes=notes) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Inner:
-    """The task that a reduce runs on each input, with its parent's context and its path."""
-
-    job: Job
-    task: Task
-    frame: Frame
-    path: str
-
-
-async def run_one(inner: Inner, index: int, item: Given) -> Done:
-    """Return one inner task, with its own state and its own part of the record."""
-    job = inner.job
+async def run_one(job: Job, assigned: Assignment, index: int, item: Given) -> Done:
+    """Run an inner task on an input, with its own state and its own part of the record."""
     value = item.value if item.value is not None else item.read()
     values = {**job.run.input, "item": value, "index": index}
     with job.beside_others(values) as own:
-        path = f"{inner.path}[{index}]"
-        return await run_task(own, Assignment(inner.task, path, inner.frame, item=item))
+        path = f"{assigned.path}[{index}]"
+        return await run_task(own, replace(assigned, path=path, item=item))
 
 
 def _count_ended(job: Job, path: str, names: Sequence[str]) -> Callable[[int], None]:
@@ -299,22 +288,24 @@ async def _reduce_results(
             partial(_pieces, job, level[first:last], called[first:last], first)
             for first, last in groups
         ]
-        inner = Inner(job, reduction, frame, f"{of_it}[{depth}")
-        level = await _reduce_groups(inner, parts, task.parallel)
+        assigned = Assignment(reduction, f"{of_it}[{depth}", frame)
+        level = await _reduce_groups(job, assigned, parts, task.parallel)
         called = [f"{called[first]} to {called[last - 1]}" for first, last in groups]
         depth += 1
 
 
 async def _reduce_groups(
-    inner: Inner, groups: Sequence[Callable[[], tuple[ContextPiece, ...]]], parallel: int
+    job: Job,
+    assigned: Assignment,
+    groups: Sequence[Callable[[], tuple[ContextPiece, ...]]],
+    parallel: int,
 ) -> list[Done]:
     """Return the reduction of each group, side by side."""
-    job = inner.job
 
     async def reduced(index: int, _: Given) -> Done:
         with job.beside_others() as own:
-            path = f"{inner.path}-{index}]"
-            return await run_task(own, Assignment(inner.task, path, inner.frame, groups[index]()))
+            path = f"{assigned.path}-{index}]"
+            return await run_task(own, replace(assigned, path=path, previous=groups[index]()))
 
     given = [Given(f"group {number}", "") for number in range(len(groups))]
     results, failed = await side_by_side(given, reduced, parallel, lambda _: None)
