@@ -68,9 +68,8 @@ def _tools_of_history() -> tuple[Tool, ...]:
     from windlass.engine.people.question_tools import ASKING
     from windlass.engine.session_tools import callout, remember, search_context, search_memory
     from windlass.engine.turn.recall import recall
-    from windlass.injectors.scratchpad import describe_picture, look_again
+    from windlass.injectors.reminders import describe_picture, look_again, plan, todo
     from windlass.injectors.skills import use_skill
-    from windlass.injectors.todo import plan, todo
     from windlass.tools.registry import make_tool
 
     kept = (*ASKING, callout, recall, search_context, search_memory)

@@ -31,11 +31,11 @@ class UserMemory(Injector):
 
     def guard(self, seen: Situation) -> bool:
         """Return whether there is a bank to look into."""
-        return bool(self.banks or seen.banks)
+        return bool(self.banks or seen.banks.names)
 
     def render(self, seen: Situation) -> Rendered:
         """Return the best memories, each with its key and version."""
-        held = list(seen.memories(self.banks or seen.banks))
+        held = list(seen.banks.memories(self.banks or seen.banks.names))
         newest = sorted(range(len(held)), key=lambda at: (-held[at].remembered, -at))
         matched = best_matches(seen.task, {at: f"{m.key}\n{m.text}" for at, m in enumerate(held)})
         order = [*matched, *(at for at in newest if at not in matched)][: self.top]

@@ -12,7 +12,7 @@ from windlass.engine.choosing._worth import Worth
 from windlass.engine.choosing.selector import SelectorReply
 from windlass.engine.events import Noted
 from windlass.history.base import NodeType, Row
-from windlass.history.decisions import PhaseChoice
+from windlass.history.decisions import ChoiceSizes, ChoiceWay, ChosenMessages, PhaseChoice
 from windlass.history.details import AnchorDetails, ChoiceBudget
 from windlass.window.originals import reference
 
@@ -50,24 +50,24 @@ def record_choice(
     )
     outline = choice.outline
     details = PhaseChoice(
-        strategy=strategy,
-        strategy_asked=rule.selection.strategy,
-        note=choice.note,
-        kept=why_kept,
-        warning=choice.anchors.warning,
-        full_history_size=full,
-        context_size=len(shown),
-        masked_count=sum(piece.because is not None for piece in choice.in_order()),
-        tokens_saved=saved,
-        candidates=candidates.count,
-        candidate_tokens=candidates.tokens,
-        budget=budget,
-        anchor_hashes=[piece.message.content_hash for piece in anchors],
-        anchors=[_anchor_told(piece, count(piece.message)) for piece in anchors],
-        selected_hashes=[row["hash"] for row in choice.told],
-        selected=list(choice.told),
-        left_out=list(choice.left_out),
-        not_chosen=[] if why_kept else list(choice.not_chosen),
+        ChoiceWay(strategy, rule.selection.strategy, choice.note, why_kept, choice.anchors.warning),
+        ChoiceSizes(
+            full_history_size=full,
+            context_size=len(shown),
+            masked_count=sum(piece.because is not None for piece in choice.in_order()),
+            tokens_saved=saved,
+            candidates=candidates.count,
+            candidate_tokens=candidates.tokens,
+            budget=budget,
+        ),
+        ChosenMessages(
+            anchor_hashes=[piece.message.content_hash for piece in anchors],
+            anchors=[_anchor_told(piece, count(piece.message)) for piece in anchors],
+            selected_hashes=[row["hash"] for row in choice.told],
+            selected=list(choice.told),
+            left_out=list(choice.left_out),
+            not_chosen=[] if why_kept else list(choice.not_chosen),
+        ),
         reasoning=choice.reasoning,
         refused=list(choice.refused),
         worth={**asdict(worth), "commit": "at_once" if rule.at_once else "priced"},

@@ -10,7 +10,7 @@ from windlass.cascade.model import Phase
 from windlass.cascade.validators import find_validator
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.injecting.session_tier import moments_of
+from windlass.engine.injecting.each_call import moments_of
 from windlass.settings.modules import UntrustedError
 from windlass.text.lookups import find_names
 from windlass.text.prompts import goal_text, retry_in_own_words, retry_text

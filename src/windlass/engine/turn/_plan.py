@@ -9,7 +9,7 @@ from windlass.caching.breakpoints import cache_key
 from windlass.caching.meter import prefix_report, weigh
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_run import Run
-from windlass.engine.injecting.dynamic_block import block_details, with_current_values
+from windlass.engine.injecting.each_call import block_details, with_current_values
 from windlass.engine.turn._fitting import check_budget, check_fits
 from windlass.engine.turn.record import Recorder
 from windlass.history.details import CallDetails, ClearedNote, PlannerDetails, PostponedEdit
