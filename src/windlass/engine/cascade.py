@@ -21,8 +21,8 @@ from windlass.engine._subcascades import (
     tell_unknown_names,
 )
 from windlass.engine._walk import walk_phases
-from windlass.engine.cards.card_models import models_beside
-from windlass.engine.cards.indexer import CardIndexer, start_cards
+from windlass.engine.cards.card_queue import CardIndexer, start_cards
+from windlass.engine.cards.maker import models_beside
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase.phase import run_phase

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from windlass.engine.cards.card_models import embedder_of
+from windlass.engine.cards.maker import embedder_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.history.card_rows import cards_of
 from windlass.messages import Message

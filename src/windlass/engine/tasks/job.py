@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from windlass.engine.cards.card_models import card_options
-from windlass.engine.cards.maker import Summariser
+from windlass.engine.cards.maker import Summariser, card_options
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.tasks.frame import ContextPiece, Material
 from windlass.engine.turn.record import with_usage
