@@ -30,8 +30,8 @@ from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.card_rows import CardMarks
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, assistant, tool
-from windlass.selection.card_settings import CardOptions
-from windlass.selection.wordllama import WordLlamaEmbedder, installed
+from windlass.selection.options import CardOptions
+from windlass.selection.vectors import WordLlamaEmbedder, installed
 from windlass.text.tokens import size_up
 
 WAIT_S = 0.02

@@ -24,8 +24,7 @@ from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.selection.card import Card
 from windlass.selection.index import Index, Query
-from windlass.selection.vectors import Vectors
-from windlass.selection.wordllama import installed
+from windlass.selection.vectors import Vectors, installed
 from windlass.settings.settings import Settings
 from windlass.wire.base import Request
 
@@ -361,7 +360,7 @@ class TestVectors:
     async def test_without_an_embedding_model_cards_are_made_all_the_same(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("windlass.selection.wordllama.installed", lambda: False)
+        monkeypatch.setattr("windlass.selection.vectors.installed", lambda: False)
         ran = await house.run(two_phases(auto_context={}), replies())
         cards = ran.store.cards(ran.session)
         assert [(len(card.embedding), card.embedding_model) for card in cards] == [(0, "")] * 4

@@ -20,7 +20,7 @@ from windlass.history.clickhouse.client import ClickHouseClient, LostConnectionE
 from windlass.history.clickhouse.layout import CARDS
 from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.messages import user
-from windlass.selection.card_settings import CardOptions
+from windlass.selection.options import CardOptions
 from windlass.text.tokens import size_up
 
 

@@ -20,8 +20,7 @@ from windlass.selection._words import Kind
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
 from windlass.selection.rank import ChosenUnits, Relevance, Scores, Unit, normalised
-from windlass.selection.vectors import Embedder, unrelated_cosine
-from windlass.selection.wordllama import MISSING
+from windlass.selection.vectors import MISSING, Embedder, unrelated_cosine
 
 _SHAPES: Final = {
     Kind.SURVEY: rank.WIDE,

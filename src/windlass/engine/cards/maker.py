@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.errors import UsageError
-from windlass.selection.card_settings import NONE, WORDLLAMA, CardOptions
+from windlass.selection.options import NONE, WORDLLAMA, CardOptions
 from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def embedder_of(settings: Settings) -> Callable[[], Embedder] | None:
 
     To make it may take a while. Raises UsageError for one that is not there.
     """
-    from windlass.selection.wordllama import MISSING, WordLlamaEmbedder, installed
+    from windlass.selection.vectors import MISSING, WordLlamaEmbedder, installed
 
     match settings.cards.embedder:
         case "none":

@@ -18,8 +18,7 @@ from windlass.selection.index import Query
 from windlass.selection.making import searched_text
 from windlass.selection.rank import ChosenUnits
 from windlass.selection.scoring import Picked, SelectionRequest, reasons
-from windlass.selection.vectors import Embedder
-from windlass.selection.wordllama import MISSING
+from windlass.selection.vectors import MISSING, Embedder
 from windlass.window.entries import Item
 from windlass.window.names import names_said
 

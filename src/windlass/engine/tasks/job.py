@@ -21,8 +21,7 @@ from windlass.history.step import NOTES, Step
 from windlass.messages import Message, assistant
 from windlass.providers.base import ModelInfo
 from windlass.safety.foreign import parse_json
-from windlass.selection.making import summary_in
-from windlass.selection.summary import VERBATIM, summary_of
+from windlass.selection.making import VERBATIM, summary_in, summary_of
 from windlass.tasks.compile import Program
 from windlass.tasks.model import Format, Task
 from windlass.text.tokens import Counter
