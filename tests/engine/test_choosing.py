@@ -26,7 +26,7 @@ from tests.support.engine_choosing import (
     selecting,
     talk,
 )
-from windlass.engine.choosing import _session_index as session
+from windlass.engine.choosing import session_index as session
 from windlass.errors import ProviderError
 from windlass.history.base import NodeType
 from windlass.history.row_details import json_of
