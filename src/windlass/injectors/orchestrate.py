@@ -18,6 +18,7 @@ from windlass.injectors.head import SystemRole, ToolDefinitions, Values
 from windlass.injectors.matched import Knowledge, Playbooks, UserMemory
 from windlass.injectors.reminders import ErrorRetention, PlanStatus, Scratchpad, TodoRewriter
 from windlass.injectors.skills import Skills
+from windlass.memory.matching import fitting
 from windlass.settings.modules import Modules, announced, load_announced
 
 ROOM: Final = 0.25
@@ -107,8 +108,10 @@ def _block(
         return None
     stable = placed.tier is Tier.STABLE
     cap = placed.cap if stable else int(placed.cap * share)
-    items, cut = (rendered.items, ()) if stable else _fitting(rendered, cap, count)
-    text = _text(rendered.head, items) if items else ""
+    head, items, cut = rendered.head, list(rendered.items), list[BlockItem]()
+    if not stable:
+        items, cut = fitting(items, lambda some: count(_text(head, some)) <= cap)
+    text = _text(head, items) if items else ""
     details = BlockDetails(
         injector=injector.name,
         version=injector.version,
@@ -117,9 +120,9 @@ def _block(
         cap=cap,
         full_cap=placed.cap,
         tokens=count(text) if text else 0,
-        cut=(*rendered.left_out, *cut),
+        cut=(*rendered.left_out, *(item.name for item in cut)),
     )
-    return Block(details, text, items)
+    return Block(details, text, tuple(items))
 
 
 def _rendered(injector: Injector, seen: Situation) -> Rendered | str | None:
@@ -131,21 +134,6 @@ def _rendered(injector: Injector, seen: Situation) -> Rendered | str | None:
         raise ContextError(
             f"injector {injector.name!r} failed: {type(problem).__name__}: {problem}"
         ) from problem
-
-
-def _fitting(
-    rendered: Rendered, cap: int, count: Callable[[str], int]
-) -> tuple[tuple[BlockItem, ...], tuple[str, ...]]:
-    """Return the items that fit as a whole, in order, and the names of those that do not."""
-    taken: tuple[BlockItem, ...] = ()
-    cut: list[str] = []
-    for item in rendered.items:
-        longer = (*taken, item)
-        if count(_text(rendered.head, longer)) <= cap:
-            taken = longer
-        else:
-            cut.append(item.name)
-    return taken, tuple(cut)
 
 
 def _text(head: str, items: Sequence[BlockItem]) -> str:

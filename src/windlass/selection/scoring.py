@@ -1,7 +1,7 @@
 """From candidates to scores to a choice: one session, one task, one budget.
 
 A strategy says which messages hit, by words, by vectors, or by both; from there on all go the
-same way: `rank.py` scores and fills, and `reasons.py` says why. Where a model is to have a word,
+same way: `rank.py` scores and fills, and `reasons` says why. Where a model is to have a word,
 `menu.py` asks it to choose from what was scored. Nothing here asks anybody.
 """
 
