@@ -8,7 +8,7 @@ network and some 20 microseconds a text; it comes with the extra `embeddings`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,6 +52,12 @@ class RemoteEmbedder(Embedder, Protocol):
 def is_remote(embedder: Embedder) -> TypeGuard[RemoteEmbedder]:
     """Return whether a server is asked for the vectors. Nothing is asked to find out."""
     return hasattr(type(embedder), "vectors")
+
+
+def tokens_taken(embedder: Embedder) -> int:
+    """Return the tokens that a model reported since this was last asked; 0: it reports none."""
+    take: Callable[[], int] | None = getattr(embedder, "take_tokens", None)
+    return take() if take is not None else 0
 
 
 _UNRELATED: Final = (

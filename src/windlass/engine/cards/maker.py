@@ -40,7 +40,7 @@ from windlass.selection.making import (
     wants_model,
     with_shared_parts,
 )
-from windlass.selection.vectors import Embedder, Vectors, check_vectors, is_remote
+from windlass.selection.vectors import Embedder, Vectors, check_vectors, is_remote, tokens_taken
 from windlass.tools.base import Spent
 from windlass.window.entries import Item
 from windlass.wire.base import Request, Usage
@@ -225,18 +225,16 @@ class CardMaker:
         self, items: Sequence[Item], count: Callable[[Message], int], marks: CardMarks
     ) -> CardBatch:
         """Return the cards of messages, in their order. `count` gives the tokens of a message."""
-        batch = CardBatch()
+        batch, summariser = CardBatch(), self.summariser
         for item in items:
             card = await self._by_rule(item, count)
             same = self._same.get(card.content_hash)
             if same is not None:
                 card = with_shared_parts(card, same)
+            if summariser is not None and wants_model(item.message):
+                card = await self._summarised(card, item.message, summariser, batch)
             batch.cards.append(card)
             await wait_for_turn()
-        for at, item in enumerate(items):
-            card = batch.cards[at]
-            if self.summariser is not None and wants_model(item.message):
-                batch.cards[at] = await self._summarised(card, item.message, batch)
         await self._with_vectors(items, batch)
         now = int(time.time())
         batch.cards = [marks.on(replace(card, generated_at=now)) for card in batch.cards]
@@ -260,13 +258,12 @@ class CardMaker:
 
         return await asyncio.to_thread(make) if item.message.chars > _LONG else make()
 
-    async def _summarised(self, card: Card, message: Message, batch: CardBatch) -> Card:
+    async def _summarised(
+        self, card: Card, message: Message, summariser: Summariser, batch: CardBatch
+    ) -> Card:
         """Return the card with a model's summary; by rule again where no model answers."""
-        summariser = self.summariser
-        assert summariser is not None
-        same = self._same.get(card.content_hash)
-        if same is not None and same.generator_model == summariser.name:
-            return with_shared_parts(card, same)
+        if card.generator_model == summariser.name:
+            return card
         why = self._resting(summariser.name)
         if not why:
             try:
@@ -303,7 +300,9 @@ class CardMaker:
             if places and not why:
                 texts = [embeddable(items[at].message) for at in places]
                 vectors = await _embedded(embedder, [text for own in texts for text in own])
-                self._take_tokens(embedder, batch)
+                if tokens := tokens_taken(embedder):
+                    usage = Usage(tokens, 0)
+                    batch.spent.append(Spent(name, usage, _dollars(name, usage)))
                 start = 0
                 for at, own in zip(places, texts, strict=True):
                     mean = mean_vector(vectors[start : start + len(own)])
@@ -314,12 +313,6 @@ class CardMaker:
             places = [at for at, card in enumerate(batch.cards) if card.embedding_model != name]
         if why:
             batch.note_lack("vector", name, why, [batch.cards[at].id for at in places])
-
-    def _take_tokens(self, embedder: Embedder, batch: CardBatch) -> None:
-        take: Callable[[], int] | None = getattr(embedder, "take_tokens", None)
-        if take is not None and (tokens := take()):
-            usage = Usage(tokens, 0)
-            batch.spent.append(Spent(embedder.name, usage, _dollars(embedder.name, usage)))
 
     def _resting(self, name: str) -> str:
         """Return why a model is left alone for now; empty: it is not."""

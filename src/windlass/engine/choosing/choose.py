@@ -54,6 +54,7 @@ from windlass.safety.fairness import run_in_thread
 from windlass.selection.index import Index, Query
 from windlass.selection.menu import menu_of
 from windlass.selection.scoring import Scored, SelectionRequest, score
+from windlass.selection.vectors import tokens_taken
 from windlass.text.prompts import CHOSEN_HEADER, input_text
 from windlass.text.tokens import request_tokens
 from windlass.tools.base import Spent
@@ -116,7 +117,9 @@ async def choose(
             choice = choice_of(anchors, setting, menu.pick(reply.text))
             choice = await with_outline(replace(choice, note=choice.note or note))
     if why_kept:
-        _go_on(setting, choice)
+        missing = [_entry(setting, piece) for piece in _missing(setting, choice)]
+        phase_run.messages.blocks = _going_on(setting, missing)
+        phase_run.choice.made = setting.base.chosen
     else:
         _see_chosen(setting, choice)
     _record(setting, candidates, choice, worth, why_kept=why_kept, reply=reply)
@@ -133,7 +136,7 @@ async def _scored(setting: Setting, request: SelectionRequest) -> Scored:
         options = replace(request.options, strategy="heuristic")
         note = f"by keywords alone: {embedder.name} gave no vectors: {error}"
         found = replace(score(replace(request, options=options)), note=note)
-    if tokens := embedder.take_tokens():
+    if tokens := tokens_taken(embedder.asked):
         price = run.charge_tool(Spent(embedder.name, Usage(tokens, 0)))
         text = f"{tokens:,} tokens of vectors by {embedder.name}, to choose by"
         name = setting.phase_run.phase.name
@@ -230,10 +233,9 @@ def _worth(setting: Setting, choice: Choice, selector: Selector | None, question
     middle = tuple(_trial(piece) for piece in choice.in_order())
     select = assemble(Blocks(system, given, setting.gathered.sources, middle), own)
     whole = assemble(Blocks(system, (), setting.gathered.sources, setting.snowball, "end"), own)
-    base = setting.base.entries
-    more = tuple(_trial(piece) for piece in _missing(setting, choice))
-    sources = (*without_repeats(setting.gathered.sources, *held_by(base)), *more)
-    go_on = assemble(Blocks(system, (), sources, base, "end"), own)
+    go_on = assemble(
+        _going_on(setting, [_trial(piece) for piece in _missing(setting, choice)]), own
+    )
     asking = 0.0
     if selector is not None and question:
         _, info = selector
@@ -314,15 +316,11 @@ def _why_kept(setting: Setting, worth: Worth) -> str:
 # ---- what the phase sees -------------------------------------------------------------------
 
 
-def _go_on(setting: Setting, choice: Choice) -> None:
-    """What the phase before saw, with the sources behind it, and what is missing there."""
-    phase_run, base = setting.phase_run, setting.base
-    more = tuple(_entry(setting, piece) for piece in _missing(setting, choice))
-    sources = (*without_repeats(setting.gathered.sources, *held_by(base.entries)), *more)
-    phase_run.messages.blocks = Blocks(
-        phase_run.messages.blocks.system, (), sources, base.entries, "end"
-    )
-    phase_run.choice.made = base.chosen
+def _going_on(setting: Setting, missing: Sequence[Entry]) -> Blocks:
+    """Return what the phase before saw, with the sources behind it, and what is missing there."""
+    base = setting.base.entries
+    sources = (*without_repeats(setting.gathered.sources, *held_by(base)), *missing)
+    return Blocks(setting.phase_run.messages.blocks.system, (), sources, base, "end")
 
 
 def _is_said(values: Any, entries: Sequence[Entry], phase_run: PhaseRun) -> bool:

@@ -145,11 +145,6 @@ class CachedEmbedder:
             self._vectors.update(zip(new, self.asked.embed(new), strict=True))
         return np.stack([self._vectors[text] for text in texts])
 
-    def take_tokens(self) -> int:
-        """Return the tokens that were reported since this was last asked."""
-        take: Callable[[], int] | None = getattr(self.asked, "take_tokens", None)
-        return take() if take is not None else 0
-
 
 # ---- the search of a phase in its own session --------------------------------------------------
 
