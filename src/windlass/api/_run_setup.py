@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from windlass.api.opening import EngineCall, OnEvent
 from windlass.cascade.children import ReadyCascade
-from windlass.engine.cards.card_models import check_cards
+from windlass.engine.cards.maker import check_cards
 from windlass.engine.cascade_run import Access, CascadeRun
 from windlass.engine.opening import OpenSession
 from windlass.engine.people.questions import AnswerSource

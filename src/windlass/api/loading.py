@@ -73,9 +73,8 @@ def _tools_of_history() -> tuple[Tool, ...]:
         search_context,
         search_memory,
     )
-    from windlass.injectors.scratchpad import describe_picture, look_again
+    from windlass.injectors.reminders import describe_picture, look_again, plan, todo
     from windlass.injectors.skills import use_skill
-    from windlass.injectors.todo import plan, todo
     from windlass.tools.registry import make_tool
 
     kept = (*ASKING, callout, recall, search_context, search_memory)

@@ -87,7 +87,7 @@ class SessionState:
     remembered: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
     """Writes to memory banks that a sounding asked for; they are made if it is taken."""
     choosing: object | None = None
-    """The memory of phases that choose; only `choosing/_session_index.py` knows its type."""
+    """The memory of phases that choose; only `choosing/session_index.py` knows its type."""
     said_in: Recorder | None = None
     """The session of the sounding that was taken, where its outputs were said (None: here)."""
     last_phase: PhaseRun | None = None

@@ -15,8 +15,8 @@ from windlass.cascade.model_names import model_names
 from windlass.cascade.tools_named import servers_named
 from windlass.engine._session_state import Ran, Route, Visit
 from windlass.engine._subcascades import phase_output
-from windlass.engine.cards.card_models import models_beside
-from windlass.engine.cards.indexer import CardIndexer, start_cards
+from windlass.engine.cards.card_queue import CardIndexer, start_cards
+from windlass.engine.cards.maker import models_beside
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, Listener, PhaseStarted, SessionStarted
 from windlass.engine.phase.phase import run_phase

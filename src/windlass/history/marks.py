@@ -52,6 +52,13 @@ class CardsLack(RowDetails, kind="cards_failed"):
     model: str
     error: str
 
+    @property
+    def text(self) -> str:
+        """The same in a sentence."""
+        count = f"{len(self.failed)} card{'s' if len(self.failed) > 1 else ''}"
+        what = "a summary by rule" if self.lacks == "summary" else "no vector"
+        return f"{count} with {what}, because of {self.model}: {self.error}"
+
 
 class Remembered(RowDetails, kind="memory", nodes={NodeType.USER}, always=("expires", "by")):
     """A text was put into a memory bank under a key, until a time in seconds since 1970."""

@@ -31,7 +31,6 @@ from windlass.hooks.kept_originals import (
 )
 from windlass.hooks.project_stores import folders_of, stores_around
 from windlass.importing.storing import PROJECT, imported_from
-from windlass.memory.association import searched
 from windlass.memory.banks import Banks, Memory
 from windlass.memory.matching import best_matches
 from windlass.messages import Message, user
@@ -255,8 +254,8 @@ def _memories(store: Store, query: str, limit: int) -> list[str]:
     """Return the memories that belong to a query, the best first."""
     banks = _banks(store)
     held = [memory for name in banks.names() for memory in banks.memories(name)]
-    best = best_matches(query, {number: searched(memory) for number, memory in enumerate(held)})
-    return [_memory_told(held[number]) for number in best[:limit]]
+    best = best_matches(query, held, lambda memory: memory.searched)
+    return [_memory_told(memory) for memory in best[:limit]]
 
 
 def _memory_told(memory: Memory) -> str:

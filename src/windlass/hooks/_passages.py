@@ -98,11 +98,8 @@ class PassageIndex:
             self._passages.append(SessionPassage(ref, line, last, who, session, part))
 
     def search(self, query: str) -> Iterator[SessionPassage]:
-        """Yield the passages that belong to a query, the best first; of equal ones the newest."""
-        shares, need = self._words.shares(query)
-        for number, share in sorted(shares.items(), key=lambda each: (-each[1], each[0])):
-            if share >= need:
-                yield self._passages[number]
+        """Return the passages that belong to a query, the best first; of equal ones the newest."""
+        return (self._passages[number] for number in self._words.best(query))
 
 
 def words_of_query(query: str) -> frozenset[str]:

@@ -190,7 +190,7 @@ def _left_out(before: Sequence[StoredRow], call: Call) -> Mapping[str, NotChosen
     """Return what the phase could have chosen and did not, by the message's id."""
     of_phase = (PhaseChoice.read(stored.row) for stored in before if stored.row.phase == call.phase)
     choices = list(filter(None, of_phase))
-    left = choices[-1].not_chosen if choices else ()
+    left = choices[-1].messages.not_chosen if choices else ()
     return {each.id: each for each in left}
 
 

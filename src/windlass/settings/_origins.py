@@ -11,7 +11,7 @@ from windlass.declared import Model, ModelNames
 from windlass.errors import FileError, Mistake, UsageError
 from windlass.safety.files import MissingFileError, UnreadableError, read_text
 from windlass.safety.foreign import TOML_BYTES, parse_toml, toml_statements
-from windlass.selection.card_settings import CardOptions
+from windlass.selection.options import CardOptions
 from windlass.settings._checked_sources import (
     Keys,
     Layer,

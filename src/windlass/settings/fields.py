@@ -35,7 +35,7 @@ from windlass.declared import (
 )
 from windlass.errors import UsageError
 from windlass.safety.redaction import redacted
-from windlass.selection.card_settings import NONE, CardOptions
+from windlass.selection.options import NONE, CardOptions
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY",),

@@ -1,7 +1,7 @@
 """Injectors when a phase begins: its system prompt with STABLE blocks, its user context.
 
 Every block becomes a row of the record, so that what a call saw can be made again. What each
-call adds is in `dynamic_block.py`.
+call adds is in `each_call.py`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import memory_of
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.injecting.injected import Injected, PhaseInjected
-from windlass.engine.injecting.session_tier import (
+from windlass.engine.injecting.each_call import (
     ROLE,
     moments_of,
     new_context,
@@ -29,16 +28,28 @@ from windlass.engine.injecting.session_tier import (
     situation,
     tell_changes,
 )
+from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.turn.record import Recorder
 from windlass.errors import ToolError
 from windlass.history.base import NodeType, Row
 from windlass.history.decisions import InjectorWarning
-from windlass.injectors.base import Situation, Tier
-from windlass.injectors.known import make_injector
-from windlass.injectors.orchestrate import Block, Placed, render_blocks, sort_injectors
-from windlass.injectors.roles import ToolDefinitions, long_role_text, long_tools_text
+from windlass.injectors.base import PromptParts, ReadableBanks, Situation, Tier
+from windlass.injectors.head import (
+    Moved,
+    ToolDefinitions,
+    long_role_text,
+    long_tools_text,
+    looks_volatile,
+    move_volatile,
+)
+from windlass.injectors.orchestrate import (
+    Block,
+    Placed,
+    make_injector,
+    render_blocks,
+    sort_injectors,
+)
 from windlass.injectors.skills import Skills, ask_for_skill
-from windlass.injectors.volatile import Moved, looks_volatile, move_volatile
 from windlass.memory.banks import Banks, Memory
 from windlass.messages import Message, Text, canonical_json
 from windlass.providers.base import ModelInfo
@@ -97,7 +108,9 @@ def open_head(
     _tell_written(run, phase.name, info, system, where)
 
     others = [each for each in held.placed if not isinstance(each.injector, ToolDefinitions)]
-    blocks = render_blocks(others, Tier.STABLE, replace(look(), system=system), info.counter.text)
+    blocks = render_blocks(
+        others, Tier.STABLE, replace(look(), prompt=PromptParts(system=system)), info.counter.text
+    )
     held.stable = record_blocks(run.record, _place(phase.name), blocks)
     for block in blocks:
         if block.over:
@@ -154,8 +167,7 @@ def _situation(run: CascadeRun, phase: Phase, task: str) -> Situation:
         state=run.session.state,
         root=run.settings.root.resolve(),
         closed=run.record.store.folder,
-        banks=tuple(banks.read) if banks else (),
-        memories=_memories(run.record),
+        banks=ReadableBanks(tuple(banks.read) if banks else (), _memories(run.record)),
         failures=run.injected.failures,
         skills=run.injected.skills if phase.context is not None else (),
         tools=tuple(phase.tackle) if phase.tackle != "manifest" else (),
@@ -202,11 +214,12 @@ def _placed(injected: Injected, modules: Modules, injectors: PhaseInjectors) -> 
 
 
 def _too_long(block: Block) -> str:
-    if block.injector == ROLE:
-        return long_role_text(block.tokens, block.cap)
+    name, tokens, cap = block.details.injector, block.details.tokens, block.details.cap
+    if name == ROLE:
+        return long_role_text(tokens, cap)
     return (
-        f"the {block.injector} of the system prompt have {block.tokens:,} tokens, more than their"
-        f" cap of {block.cap:,}; what is STABLE is sent whole"
+        f"the {name} of the system prompt have {tokens:,} tokens, more than their"
+        f" cap of {cap:,}; what is STABLE is sent whole"
     )
 
 

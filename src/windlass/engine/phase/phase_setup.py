@@ -34,7 +34,7 @@ from windlass.engine._phase_run import (
 from windlass.engine._subcascades import cascade_caller
 from windlass.engine.cascade_run import AS_WRITTEN, CascadeRun, Wording
 from windlass.engine.choosing.choose import choose
-from windlass.engine.choosing.session_search import search_session
+from windlass.engine.choosing.session_index import search_session
 from windlass.engine.events import Noted
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import memory_of
 from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
-from windlass.memory.association import searched
 from windlass.memory.banks import Banks, Memory, check_memory, expiry_of, time_text
 from windlass.memory.matching import match_texts
 from windlass.tools.base import MemoryCallbacks
@@ -77,7 +76,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
 
 def _listed(query: str, names: Sequence[str], held: Sequence[Memory], most: int) -> str:
     """Return the result of a search: the memories among those held that belong to a query."""
-    texts = {number: searched(memory) for number, memory in enumerate(held)}
+    texts = {number: memory.searched for number, memory in enumerate(held)}
     matching = match_texts(query, texts, most=most)
     where = " and ".join(repr(name) for name in names)
     if not matching:

@@ -16,7 +16,7 @@ from windlass.cascade.model import Phase
 from windlass.cascade.validators import find_validator
 from windlass.engine._phase_run import Generation, PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.injecting.session_tier import moments_of
+from windlass.engine.injecting.each_call import moments_of
 from windlass.engine.turn.send import take_step
 from windlass.errors import BadRequest, ProviderError
 from windlass.history.decisions import Remark, Reworded, ToolChoiceInWords

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from windlass.engine.cards.card_models import card_options
-from windlass.engine.cards.maker import Summariser
+from windlass.engine.cards.maker import Summariser, card_options
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, Noted, Waiting
 from windlass.engine.tasks.frame import ContextPiece, Material
@@ -23,8 +22,7 @@ from windlass.history.step import NOTES, Step
 from windlass.messages import Message, assistant
 from windlass.providers.base import ModelInfo
 from windlass.safety.foreign import parse_json
-from windlass.selection.making import summary_in
-from windlass.selection.summary import VERBATIM, summary_of
+from windlass.selection.making import VERBATIM, summary_in, summary_of
 from windlass.tasks.compile import Program
 from windlass.tasks.model import Format, Task
 from windlass.text.tokens import Counter

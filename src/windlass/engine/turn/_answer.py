@@ -21,8 +21,7 @@ from windlass.history.decisions import PlanKept
 from windlass.history.marks import ResultReused
 from windlass.history.row_details import INTERRUPTED_TEXT, ToolResult, ToolsStarted
 from windlass.injectors.base import FailedCall
-from windlass.injectors.retained_errors import update_failures
-from windlass.injectors.todo import plan_in
+from windlass.injectors.reminders import plan_in, update_failures
 from windlass.messages import Message, Text, ToolCall, tool
 from windlass.text.prompts import NOT_RUN_TEXT
 from windlass.tools.base import ToolOutput

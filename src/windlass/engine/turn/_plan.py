@@ -10,7 +10,7 @@ from windlass.caching.meter import prefix_report, weigh
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, Noted
-from windlass.engine.injecting.dynamic_block import block_details, with_current_values
+from windlass.engine.injecting.each_call import block_details, with_current_values
 from windlass.engine.turn.record import Recorder
 from windlass.errors import BudgetExceeded, ContextTooLong
 from windlass.history.details import (

@@ -15,7 +15,7 @@ from typing import Final
 
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.injecting.dynamic_block import prepare_blocks
+from windlass.engine.injecting.each_call import prepare_blocks
 from windlass.engine.phase.callouts import pin
 from windlass.engine.turn._plan import Plan, entries_of, plan_call
 from windlass.engine.turn.record import Recorder, with_usage

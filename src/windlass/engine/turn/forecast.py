@@ -20,7 +20,7 @@ from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
-from windlass.engine.injecting.dynamic_block import prepare_blocks
+from windlass.engine.injecting.each_call import prepare_blocks
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.phase.verdicts import VERDICT_TOKENS
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS

@@ -16,7 +16,7 @@ from functools import partial
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
-from windlass.engine.injecting.dynamic_block import note_sent
+from windlass.engine.injecting.each_call import note_sent
 from windlass.engine.phase.callouts import mark_matches
 from windlass.engine.resume.journal import TakenStep, bill_step
 from windlass.engine.turn._answer import answer_calls, refuse_calls

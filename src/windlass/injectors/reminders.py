@@ -1,18 +1,31 @@
-"""The plan that a model keeps with the tools `plan` and `todo`, and how it is shown.
+"""What the end of every request reminds of: the plan, open failures, and what is out of sight.
 
-The plan is a value of the state, under the key `plan`, so it is recorded, passes from phase to
-phase, and can be used in templates.
+The plan that a model keeps with the tools `plan` and `todo` is a value of the state, under the key
+`plan`, so it is recorded, passes from phase to phase, and can be used in templates. A picture
+decays to a line and a file's text to a digest; the scratchpad keeps reference and description of
+each that is out of sight. The tool `look_again` shows one, `describe_picture` says what is on it,
+for later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from windlass.errors import ToolError
-from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
-from windlass.tools.base import ToolContext
+from windlass.injectors.base import (
+    LOOK,
+    Artifact,
+    BlockItem,
+    FailedCall,
+    Injector,
+    Rendered,
+    Situation,
+    Tier,
+    option,
+)
+from windlass.tools.base import ToolContext, ToolOutput
 
 KEY: Final = "plan"
 """The key of the state that holds the plan."""
@@ -20,7 +33,6 @@ KEY: Final = "plan"
 Status: TypeAlias = Literal["pending", "in_progress", "done"]
 STATUSES: Final[tuple[Status, ...]] = ("pending", "in_progress", "done")
 MOST_STEPS: Final = 50
-_HEAD: Final = "[Plan]"
 _MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
 _GOAL_CHARS: Final = 300
 """Characters of the instructions that serve as the goal if there is no plan."""
@@ -113,11 +125,11 @@ class PlanStatus(Injector):
         plan = plan_in(seen.state)
         if plan is None:
             return None
-        progress = seen.style.progress_text(plan.done, len(plan.steps))
-        listed = seen.style.listed([_step(step) for step in plan.steps])
+        progress = seen.prompt.style.progress_text(plan.done, len(plan.steps))
+        listed = seen.prompt.style.listed([_step(step) for step in plan.steps])
         order = sorted(range(len(plan.steps)), key=lambda at: plan.steps[at].status == "done")
         items = [BlockItem(listed[at], f"step {at + 1}") for at in order]
-        return Rendered(f"{_HEAD} {plan.goal}\n{progress}", tuple(items))
+        return Rendered(f"[Plan] {plan.goal}\n{progress}", tuple(items))
 
 
 def _step(step: PlanStep) -> str:
@@ -146,7 +158,7 @@ class TodoRewriter(Injector):
             if len(words) > _GOAL_CHARS:
                 words = words[: _GOAL_CHARS - 3].rstrip() + "..."
             return f"Current Goal: {words}"
-        progress = seen.style.progress_text(plan.done, len(plan.steps))
+        progress = seen.prompt.style.progress_text(plan.done, len(plan.steps))
         after = plan.next or "all steps are done; give the result"
         return f"Current Goal: {plan.goal}\n{progress}\nNext: {after}"
 
@@ -192,3 +204,110 @@ def _keep(context: ToolContext, plan: TaskPlan) -> str:
     context.state[KEY] = plan.as_state()
     lines = [f"{at}. [{step.status}] {step.text}" for at, step in enumerate(plan.steps, 1)]
     return "\n".join([f"plan: {plan.in_line()}", *lines])
+
+
+_ARGUMENTS: Final = 120
+_REASON: Final = 200
+
+
+@dataclass
+class ErrorRetention(Injector):
+    """Failures that are still open, newest first."""
+
+    last: int = option(5, "The most failures that are shown.")
+
+    name: ClassVar[str] = "errors"
+    tier: ClassVar[Tier] = Tier.DYNAMIC
+    priority: ClassVar[int] = 20
+    cap: ClassVar[int] = 300
+
+    def render(self, seen: Situation) -> Rendered:
+        """Return one line for each failure: what was called, and why it failed."""
+        lines = [failure_line(failure) for failure in seen.failures[: self.last]]
+        listed = seen.prompt.style.listed(lines)
+        return Rendered("[Failed before; do not repeat]", tuple(map(BlockItem, listed, lines)))
+
+
+def failure_line(failure: FailedCall) -> str:
+    """Format a failure as one line."""
+    arguments, why = _short(failure.arguments, _ARGUMENTS), _short(failure.reason, _REASON)
+    return f"{failure.tool}({arguments}): {why}"
+
+
+def update_failures(
+    failures: Sequence[FailedCall],
+    now: FailedCall,
+    *,
+    failed: bool,
+    mended: Iterable[FailedCall] = (),
+) -> tuple[FailedCall, ...]:
+    """Return the open failures after one more result, newest first and each once.
+
+    `now` is the call with its first line. A call that succeeded removes the failures of the same
+    call, and those that are `mended` by it (the same tool touched the same thing).
+    """
+    gone = set(mended)
+    left = [
+        failure
+        for failure in failures
+        if (failure.tool, failure.arguments) != (now.tool, now.arguments) and failure not in gone
+    ]
+    return (now, *left) if failed else tuple(left)
+
+
+def _short(text: str, most: int) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= most else words[: most - 3] + "..."
+
+
+@dataclass
+class Scratchpad(Injector):
+    """Pictures and files that the request no longer shows, newest first."""
+
+    top: int = option(8, "The most pictures and files that are listed.")
+
+    name: ClassVar[str] = "scratchpad"
+    tier: ClassVar[Tier] = Tier.DYNAMIC
+    priority: ClassVar[int] = 30
+    cap: ClassVar[int] = 300
+
+    def guard(self, seen: Situation) -> bool:
+        """Return whether the phase can look at what is listed."""
+        return LOOK in seen.tools
+
+    def render(self, seen: Situation) -> Rendered:
+        """Return one line for each: its reference, its kind and its description."""
+        hidden = [artifact for artifact in seen.artifacts if not artifact.in_sight][: self.top]
+        lines = seen.prompt.style.listed([_line(artifact) for artifact in hidden])
+        keys = [artifact.reference for artifact in hidden]
+        head = "[Out of sight; look_again(reference) shows it]"
+        return Rendered(head, tuple(map(BlockItem, lines, keys)))
+
+
+def _line(artifact: Artifact) -> str:
+    return f"{artifact.reference} ({artifact.what}){': ' if artifact.says else ''}{artifact.says}"
+
+
+def look_again(context: ToolContext, ref: str) -> ToolOutput:
+    """See a picture or a file of this session again.
+
+    Args:
+        context: What the run provides; not shown to the model.
+        ref: Its reference or its name, as it is listed, or its beginning.
+    """
+    if context.look is None:
+        raise ToolError("look_again works only inside a run")
+    return context.look(ref)
+
+
+def describe_picture(context: ToolContext, ref: str, text: str) -> str:
+    """Keep in words what a picture or a file shows, for when it is out of sight.
+
+    Args:
+        context: What the run provides; not shown to the model.
+        ref: Its reference or its name.
+        text: What it shows, in a sentence or two, with the numbers that matter.
+    """
+    if context.describe is None:
+        raise ToolError("describe_picture works only inside a run")
+    return context.describe(ref, text)
