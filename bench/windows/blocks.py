@@ -21,10 +21,10 @@ from windlass.injectors.orchestrate import render_blocks
 from windlass.injectors.retained_errors import update_failures
 from windlass.injectors.todo import MOST_STEPS, PlanStep, TaskPlan
 from windlass.memory.banks import Memory
-from windlass.replays.call_bills import Vector
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces
+from windlass.replays.pricing import Vector
 from windlass.settings.modules import Modules
-from windlass.window.failures import looks_failed
+from windlass.window.digests import looks_failed
 
 MATTER = "Look up days of the books of the shop and sum up the returns."
 """What the files are about, beside the task, so that they are found."""

@@ -13,7 +13,7 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.support.engine_choosing import SEVEN, TOPICS, asks, pages
 from windlass.caching.pauses import Lifetime
-from windlass.cli import explanation_text
+from windlass.cli import session_text
 from windlass.cli.output import out
 from windlass.cli.session_text import cache_text
 from windlass.history.details import CallDetails, MarkDetails
@@ -223,7 +223,7 @@ TOLD = PlannerDecision(
     ],
 )
 def test_what_the_planner_decided_in_words(change: dict[str, Any], text: str) -> None:
-    assert explanation_text.planner_text(replace(TOLD, **change)) == text
+    assert session_text.planner_text(replace(TOLD, **change)) == text
 
 
 def test_a_phase_without_a_policy_says_so(ran: CommandLine) -> None:

@@ -22,7 +22,7 @@ from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
 from windlass.tools.base import Spent, WebSearch
 from windlass.tools.registry import Registry
-from windlass.window.assemble import tools_needed
+from windlass.window.blocks import tools_needed
 from windlass.window.thoughts import Thoughts
 from windlass.wire.base import Usage
 

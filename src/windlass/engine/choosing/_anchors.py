@@ -18,15 +18,13 @@ from windlass.history.row_details import ToolResult
 from windlass.messages import Message, Role, Text, ToolCall
 from windlass.selection.index import Index
 from windlass.text.prompts import cut_text, errors_text, output_text
-from windlass.window.assemble import says_nothing
-from windlass.window.cut_points import last_turns
-from windlass.window.digests import digest, error_lines
+from windlass.window.blocks import says_nothing
+from windlass.window.digests import digest, error_lines, lines_of_failure
 from windlass.window.entries import Because, Item, show
-from windlass.window.failures import lines_of_failure
 from windlass.window.names import looked_at, names_said
 from windlass.window.originals import reference
 from windlass.window.policies.digest import rewritten_parts
-from windlass.window.replayed import folded_pair
+from windlass.window.replayed import folded_pair, last_turns
 
 Kind: TypeAlias = Literal["input", "error", "callout", "window", "output", "selected", "outline"]
 """What brought a message."""

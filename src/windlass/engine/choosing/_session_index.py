@@ -21,7 +21,7 @@ from windlass.providers.base import ModelInfo
 from windlass.selection.card import Card
 from windlass.selection.index import Index
 from windlass.selection.vectors import Embedder, RemoteEmbedder, Vectors, is_remote
-from windlass.window.assemble import says_nothing
+from windlass.window.blocks import says_nothing
 from windlass.window.entries import Item
 
 REPEATING: Final = frozenset({"callout", "recall", "remember", "search_context", "search_memory"})

@@ -6,8 +6,8 @@ from collections import ChainMap
 from pathlib import Path
 from typing import Final
 
-from windlass.caching.claims import SHARE
 from windlass.caching.meter import Cleared, pieces, weigh
+from windlass.caching.model_cache import SHARE
 from windlass.caching.prices import Prices
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.flow import sure_after
@@ -16,7 +16,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.turn.windows import room_for_messages
 from windlass.messages import Message
-from windlass.window.assemble import assemble
+from windlass.window.blocks import assemble
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver
 from windlass.window.entries import Item

@@ -16,7 +16,7 @@ from windlass.history.base import (
 )
 from windlass.history.decisions import Remark
 from windlass.safety.foreign import parse_json
-from windlass.safety.pattern_search import search
+from windlass.safety.patterns import search
 from windlass.window.entries import Item
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import wards_of
-from windlass.cascade.wards import Place, Ward
+from windlass.cascade.validators import Place, Ward
 from windlass.engine._phase_run import Generation, PhaseTools, StateCopy, TurnState
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.phase_setup import tool_context

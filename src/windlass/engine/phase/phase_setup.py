@@ -54,12 +54,11 @@ from windlass.messages import Message, Text, user
 from windlass.providers.base import ModelInfo
 from windlass.text.templates import holds, render
 from windlass.tools.base import ToolContext
-from windlass.window.assemble import Blocks, assemble
+from windlass.window.blocks import Blocks, assemble
 from windlass.window.conversation import Conversation
-from windlass.window.cut_points import last_turns
 from windlass.window.driver import Driver
 from windlass.window.entries import Entry, show
-from windlass.window.replayed import held_by, without_repeats
+from windlass.window.replayed import held_by, last_turns, without_repeats
 
 
 @dataclass(frozen=True, slots=True)

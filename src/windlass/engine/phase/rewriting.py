@@ -11,7 +11,7 @@ from windlass.history.base import NodeType, Row
 from windlass.history.decisions import Reworded
 from windlass.history.step import Step
 from windlass.messages import system, user
-from windlass.text.mutations import REWRITE_SYSTEM, rewrite_text
+from windlass.text.prompts import REWRITE_SYSTEM, rewrite_text
 from windlass.wire.base import Request
 
 

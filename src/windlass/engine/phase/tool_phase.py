@@ -39,8 +39,7 @@ from windlass.safety.foreign import parse_json
 from windlass.text.prompts import cut_text, tool_phase_text
 from windlass.text.templates import LAST_ERROR
 from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
-from windlass.tools.runner import run_tool
-from windlass.tools.touching import names_touched
+from windlass.tools.runner import names_touched, run_tool
 from windlass.window.entries import Item
 
 SUCCESS: Final = "success"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from windlass.cascade.state_keys import VALIDATED
+from windlass.cascade.flow import VALIDATED
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.verdicts import Verdict, judge_text

@@ -11,7 +11,7 @@ from typing import Any
 from windlass.cascade.sounding_options import Soundings, VariedOptions
 from windlass.engine.cascade_run import AS_WRITTEN, Wording
 from windlass.messages import Part, Text
-from windlass.text.mutations import OF_MODES
+from windlass.text.prompts import OF_MODES
 
 
 @dataclass(frozen=True, slots=True)
