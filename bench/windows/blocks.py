@@ -26,10 +26,10 @@ from windlass.injectors.base import (
 from windlass.injectors.orchestrate import BUILTIN, InjectorSpec, make_injector, render_blocks
 from windlass.injectors.reminders import MOST_STEPS, PlanStep, TaskPlan, update_failures
 from windlass.memory.banks import Memory
-from windlass.replays.call_bills import Vector
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces
+from windlass.replays.pricing import Vector
 from windlass.settings.modules import Modules
-from windlass.window.failures import looks_failed
+from windlass.window.digests import looks_failed
 
 MATTER = "Look up days of the books of the shop and sum up the returns."
 """What the files are about, beside the task, so that they are found."""

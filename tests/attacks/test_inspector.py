@@ -25,7 +25,7 @@ from tests.attacks.conftest import odd_words
 from tests.support.web_sessions import run_whole
 from tests.web.conftest import Elements, Pages, signed_in
 from windlass.history.sqlite import SqliteStore
-from windlass.web._limits import CONNECTIONS, HEAD_S
+from windlass.web.serving import CONNECTIONS, HEAD_S
 
 
 @pytest.fixture(scope="module")

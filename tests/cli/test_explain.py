@@ -14,9 +14,8 @@ from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.support.engine_choosing import SEVEN, TOPICS, asks, pages
 from tests.support.snapshots import Snapshots
 from windlass.caching.pauses import Lifetime
-from windlass.cli import explanation_text
 from windlass.cli.output import out
-from windlass.cli.session_text import cache_text
+from windlass.cli.session_text import cache_text, planner_text
 from windlass.history.details import CallDetails, MarkDetails
 from windlass.report.explanation import PlannerDecision
 
@@ -171,7 +170,7 @@ def test_what_the_planner_decided_in_words(snapshots: Snapshots) -> None:
         {"verdict": "quiet"},
         {"verdict": "new", "row": None},
     ]
-    texts = (explanation_text.planner_text(replace(TOLD, **change)) for change in changes)
+    texts = (planner_text(replace(TOLD, **change)) for change in changes)
     snapshots.check("planner", "\n\n".join(texts) + "\n")
 
 

@@ -18,8 +18,7 @@ from tests.replays.making import session_file
 from windlass.caching import rates
 from windlass.caching.provider_rules import AS_OF
 from windlass.history.sqlite import SqliteStore
-from windlass.replays.measure import MeasuredRecording
-from windlass.replays.needed import NeededText
+from windlass.replays.measure import MeasuredRecording, NeededText
 from windlass.report.session_costs import SessionReport, session_report
 from windlass.wire.base import Request
 

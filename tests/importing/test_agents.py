@@ -33,9 +33,8 @@ from tests.support.importing_agents import (
     words,
 )
 from windlass.errors import UsageError
-from windlass.importing._formats import READ
 from windlass.importing.recording import Recording
-from windlass.importing.streams import recordings
+from windlass.importing.streams import READ, recordings
 from windlass.wire.base import Usage
 
 line = command_line

@@ -170,10 +170,10 @@ def read_cascade(
     Raises UsageError for a file that cannot be read.
     """
     from windlass.cascade.children import read_family
-    from windlass.cascade.lenient import without_unknown_tools
     from windlass.cascade.load import from_python, load
     from windlass.cascade.model import Cascade
     from windlass.cascade.tool_cascades import add_cascades, is_path
+    from windlass.cascade.tools_at_hand import without_unknown_tools
 
     def registry_of(file: object) -> Registry:
         registry = make_registry(settings, tools, modules_of(file, trust=how.trust))

@@ -24,8 +24,7 @@ from windlass.injectors.head import (
     move_volatile,
 )
 from windlass.injectors.orchestrate import make_injector
-from windlass.safety.pattern_search import SECONDS
-from windlass.safety.patterns import Unsupported, compile_pattern
+from windlass.safety.patterns import SECONDS, Unsupported, compile_pattern
 from windlass.safety.schemas import patterns_in
 from windlass.settings.modules import UntrustedError
 from windlass.text.tokens import Counter

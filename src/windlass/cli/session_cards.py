@@ -24,9 +24,8 @@ from windlass.engine.cards.card_queue import (
 from windlass.engine.cards.maker import FLAG, card_models, maker_of
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, Store
-from windlass.history.callout_rows import find_message
 from windlass.history.card_rows import cards_of, mark_cards
-from windlass.history.marks import CalloutMark, PinMark
+from windlass.history.marks import CalloutMark, PinMark, find_message
 from windlass.providers.at_hand import Providers
 from windlass.selection.card import Card
 from windlass.settings.settings import Settings

@@ -22,7 +22,7 @@ from windlass.history.details import PositionDetails
 from windlass.messages import Message, Text, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
 from windlass.tools.base import Tool, ToolContext
-from windlass.window.assemble import Blocks, assemble
+from windlass.window.blocks import Blocks, assemble
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver
 from windlass.window.entries import Edit, Entry, Item, show

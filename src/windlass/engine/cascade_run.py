@@ -33,7 +33,7 @@ from windlass.settings.settings import Settings
 from windlass.text.templates import NotRun
 from windlass.tools.base import Spent, WebSearch
 from windlass.tools.registry import Registry
-from windlass.window.assemble import tools_needed
+from windlass.window.blocks import tools_needed
 from windlass.window.thoughts import Thoughts
 from windlass.wire.base import Usage
 from windlass.wire.thinking import takes_choice

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.safety.numbers import whole_number
+from windlass.safety.foreign import whole_number
 from windlass.safety.own_files import USUAL_STORE
 from windlass.settings.fields import StoreAddress
 

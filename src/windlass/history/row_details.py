@@ -1,6 +1,6 @@
 """What rows say besides their columns: a tagged union of small values, a type for each kind.
 
-A row keeps it as JSON, which pydantic writes and reads (`_union.py`). The tag is the type of the
+A row keeps it as JSON, which pydantic writes and reads (`packing.py`). The tag is the type of the
 row together with the `kind` in the JSON. What a row of an earlier version lacks has its default
 here.
 """

@@ -32,8 +32,7 @@ from windlass.importing.base import (
 from windlass.importing.exchanges import Exchange, Exchanges
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
-from windlass.safety.foreign import parse_recorded
-from windlass.safety.numbers import whole_number
+from windlass.safety.foreign import parse_recorded, whole_number
 from windlass.wire.genai_names import ATTRIBUTES, PROVIDERS
 
 _CALLS: Final = frozenset({"chat", "text_completion", "generate_content", "responses", "LLM"})

@@ -19,7 +19,6 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
-from windlass.history.callout_rows import find_callouts
 from windlass.history.decisions import (
     TELL_OF_WINDOWS,
     DecisionUnread,
@@ -34,6 +33,7 @@ from windlass.history.decisions import (
     text_of,
 )
 from windlass.history.details import NotChosen, PlannerDetails
+from windlass.history.marks import find_callouts
 from windlass.history.row_details import (
     Answer,
     ReplyDetails,

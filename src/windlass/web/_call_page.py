@@ -18,7 +18,7 @@ from windlass.report.inspected import InspectedSession
 from windlass.report.paid import PaidMessage
 from windlass.report.provider_edits import call_sentences
 from windlass.web._inspector import Inspector, number_in
-from windlass.web._message_parts import BodyPart, beginning, parts_of
+from windlass.web._message_page import BodyPart, beginning, parts_of
 
 _ROWS: Final = 60
 """Messages of a page."""

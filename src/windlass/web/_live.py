@@ -18,9 +18,8 @@ from starlette.responses import Response, StreamingResponse
 from windlass.caching.rates import many
 from windlass.errors import WindlassError
 from windlass.history.base import SessionFilter, SessionInfo
-from windlass.web._inspector import Inspector, number_in
+from windlass.web._inspector import Inspector, Size, number_in
 from windlass.web._rendering import name_in
-from windlass.web._shelf import Size
 
 _EVERY_S: Final = 1.0
 _ALIVE_S: Final = 15.0

@@ -10,9 +10,8 @@ from starlette.responses import Response
 
 from windlass.errors import UsageError
 from windlass.replays.named_policies import policies_of
-from windlass.replays.outcomes import Replay
+from windlass.replays.outcomes import Replay, describe_replay, list_notes, only_one, totals_table
 from windlass.replays.pricing import check_prices
-from windlass.replays.printed import describe_replay, list_notes, only_one, totals_table
 from windlass.replays.replayable import conversations_of
 from windlass.replays.running import replay_all
 from windlass.report.inspected import InspectedSession

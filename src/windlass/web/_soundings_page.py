@@ -14,7 +14,7 @@ from windlass.history.decisions import Evaluation, SoundingEnded, SoundingsDecid
 from windlass.report.calls import Call
 from windlass.report.inspected import InspectedSession
 from windlass.web._inspector import Inspector
-from windlass.web._message_parts import BodyPart, parts_of
+from windlass.web._message_page import BodyPart, parts_of
 
 _WAIT_S: Final = 1.0
 """Seconds that the page waits for the bills of its soundings."""

@@ -27,15 +27,13 @@ from windlass.messages import Message, Role, Text, ToolCall
 from windlass.selection.index import Index
 from windlass.selection.making import searched_text
 from windlass.text.prompts import cut_text, errors_text, outline_header, output_text
-from windlass.window.assemble import says_nothing
-from windlass.window.cut_points import last_turns
-from windlass.window.digests import chars_of, digest, error_lines
+from windlass.window.blocks import says_nothing
+from windlass.window.digests import chars_of, digest, error_lines, lines_of_failure
 from windlass.window.entries import Because, Entry, Item, show
-from windlass.window.failures import lines_of_failure
 from windlass.window.names import looked_at, names_said
 from windlass.window.originals import RECALL, reference
 from windlass.window.policies.digest import rewritten_parts
-from windlass.window.replayed import folded_pair
+from windlass.window.replayed import folded_pair, last_turns
 
 Kind: TypeAlias = Literal["input", "error", "callout", "window", "output", "selected", "outline"]
 """What brought a message."""

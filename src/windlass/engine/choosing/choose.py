@@ -58,7 +58,7 @@ from windlass.selection.vectors import tokens_taken
 from windlass.text.prompts import CHOSEN_HEADER, input_text
 from windlass.text.tokens import request_tokens
 from windlass.tools.base import Spent
-from windlass.window.assemble import Blocks, assemble
+from windlass.window.blocks import Blocks, assemble
 from windlass.window.entries import Entry, Item, apply, show
 from windlass.window.originals import reference
 from windlass.window.replayed import held_by, without_repeats

@@ -26,7 +26,7 @@ from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
 from windlass.selection.scoring import SelectionRequest, score
 from windlass.selection.vectors import Embedder, RemoteEmbedder, Vectors, is_remote
-from windlass.window.assemble import says_nothing
+from windlass.window.blocks import says_nothing
 from windlass.window.entries import Item
 from windlass.window.originals import reference
 

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Final
 
 from windlass.cascade.callout_rules import MESSAGES, OUTPUT, CalloutRule, name_for, patterns_of
 from windlass.history.base import NodeType
-from windlass.history.callout_rows import (
+from windlass.history.marks import (
     LONGEST_NAME,
+    By,
+    CalloutMark,
     check_callout_name,
     find_callouts,
     find_message,
 )
-from windlass.history.marks import By, CalloutMark
 from windlass.messages import Message
 from windlass.safety.patterns import compile_pattern
 from windlass.text.templates import render
-from windlass.window.assemble import assemble
+from windlass.window.blocks import assemble
 from windlass.window.entries import Item
 
 if TYPE_CHECKING:

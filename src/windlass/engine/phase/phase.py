@@ -48,7 +48,7 @@ from windlass.history.decisions import Asks, Remark, RunLimit, Waits
 from windlass.history.details import OutcomeDetails
 from windlass.safety.fairness import wait_for_turn
 from windlass.safety.foreign import parse_json
-from windlass.safety.pattern_search import search
+from windlass.safety.patterns import search
 from windlass.window.entries import Item
 
 

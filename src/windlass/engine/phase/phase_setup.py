@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from windlass.caching.claims import SHARE
 from windlass.caching.meter import Cleared, pieces, shared_tokens, weigh
+from windlass.caching.model_cache import SHARE
 from windlass.caching.prices import Prices
 from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
@@ -72,15 +72,14 @@ from windlass.messages import Message, Text, user
 from windlass.providers.base import ModelInfo
 from windlass.text.templates import holds, render
 from windlass.tools.base import ToolContext
-from windlass.window.assemble import Blocks, assemble
+from windlass.window.blocks import Blocks, assemble
 from windlass.window.conversation import Conversation
-from windlass.window.cut_points import last_turns
 from windlass.window.driver import Driver
 from windlass.window.entries import Entry, Item, show
 from windlass.window.kinds import Facts
 from windlass.window.options import Policy, plain
 from windlass.window.originals import file_name, reference
-from windlass.window.replayed import held_by, without_repeats
+from windlass.window.replayed import held_by, last_turns, without_repeats
 from windlass.window.steps import holds_thinking, planner_of, steps
 from windlass.window.thoughts import Thinking
 from windlass.window.window_rules import WindowRules

@@ -24,11 +24,12 @@ from windlass.history.step import Step
 from windlass.messages import Message, Text, system, user
 from windlass.settings.modules import UntrustedError
 from windlass.text.lookups import find_names
-from windlass.text.mutations import REWRITE_SYSTEM, rewrite_text
 from windlass.text.prompts import (
+    REWRITE_SYSTEM,
     goal_text,
     retry_in_own_words,
     retry_text,
+    rewrite_text,
     schema_text,
     tool_wanted,
 )

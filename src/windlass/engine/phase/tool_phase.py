@@ -43,8 +43,7 @@ from windlass.text.prompts import cut_text, tool_phase_text
 from windlass.text.templates import LAST_ERROR, as_value, render
 from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
 from windlass.tools.registry import make_tool
-from windlass.tools.runner import run_tool
-from windlass.tools.touching import names_touched
+from windlass.tools.runner import names_touched, run_tool
 from windlass.window.entries import Item
 
 CALL: Final = "tool_phase"

@@ -14,12 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from windlass.cascade.flow import VALIDATED
 from windlass.cascade.model import Phase
-from windlass.cascade.state_keys import VALIDATED
 from windlass.cascade.tool_cascades import validator_input
 from windlass.cascade.tools_named import wards_of
-from windlass.cascade.validators import InlineValidator, arguments_of, find_validator
-from windlass.cascade.wards import Place, Ward
+from windlass.cascade.validators import InlineValidator, Place, Ward, arguments_of, find_validator
 from windlass.engine._phase_run import BarePhase, PhaseRun
 from windlass.engine._subcascades import cascade_caller
 from windlass.engine.cascade_run import CascadeRun

@@ -68,8 +68,7 @@ from windlass.history.decisions import (
 from windlass.history.details import OutcomeDetails
 from windlass.messages import Part, Text, assistant, user
 from windlass.safety.fairness import wait_for_turn
-from windlass.text.mutations import OF_MODES
-from windlass.text.prompts import refine_text
+from windlass.text.prompts import OF_MODES, refine_text
 from windlass.text.templates import render
 from windlass.window.entries import Item
 

@@ -33,7 +33,7 @@ from windlass.providers.spending import Allowance
 from windlass.safety.fairness import wait_for_turn
 from windlass.tasks.model import Task
 from windlass.text.templates import render
-from windlass.window.assemble import Blocks
+from windlass.window.blocks import Blocks
 from windlass.window.entries import Entry, show
 
 MATCHED_CHARS: Final = 4_000

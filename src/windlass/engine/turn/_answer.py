@@ -25,8 +25,7 @@ from windlass.injectors.reminders import plan_in, update_failures
 from windlass.messages import Message, Text, ToolCall, tool
 from windlass.text.prompts import NOT_RUN_TEXT
 from windlass.tools.base import ToolOutput
-from windlass.tools.runner import run_tools
-from windlass.tools.touching import names_touched
+from windlass.tools.runner import names_touched, run_tools
 
 
 async def answer_calls(run: CascadeRun, phase_run: PhaseRun, reply: Message, parent: str) -> None:

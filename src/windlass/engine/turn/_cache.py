@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from windlass.caching.claims import Trust
 from windlass.caching.meter import Bill, Cleared, Segments, pieces, weigh
+from windlass.caching.model_cache import Trust
 from windlass.engine._meters import ModelCache
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
@@ -19,7 +19,7 @@ from windlass.engine.turn._plan import Plan
 from windlass.history.decisions import CacheTrust
 from windlass.history.details import CacheDetails, CallDetails, MarkDetails, TierDetails
 from windlass.text.tokens import Reading
-from windlass.window.assemble import Blocks, assemble
+from windlass.window.blocks import Blocks, assemble
 from windlass.window.driver import NextRequest
 from windlass.window.entries import show
 from windlass.wire.base import Reply

@@ -22,9 +22,9 @@ from windlass.history.details import (
 )
 from windlass.messages import Message, Opaque, Text, ToolSpec
 from windlass.text.tokens import request_tokens
-from windlass.window.cut_points import from_user, newest_within
 from windlass.window.driver import NextRequest, RequestNeeds
 from windlass.window.entries import Entry, Item
+from windlass.window.replayed import from_user, newest_within
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 from windlass.wire.thinking import is_thinking

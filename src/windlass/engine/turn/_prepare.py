@@ -29,7 +29,7 @@ from windlass.messages import Message, system, user
 from windlass.safety.fairness import run_in_thread
 from windlass.text.prompts import UNFINISHED, cut_text
 from windlass.text.tokens import request_tokens
-from windlass.window.assemble import says_nothing
+from windlass.window.blocks import says_nothing
 from windlass.window.entries import Edit, Want
 from windlass.window.expire import expired
 from windlass.wire.base import Request, Usage

@@ -30,7 +30,7 @@ from windlass.ledger.charges import Charge
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
 from windlass.text.tokens import FamilyCounter, request_tokens
-from windlass.window.assemble import assemble
+from windlass.window.blocks import assemble
 from windlass.window.entries import show
 
 

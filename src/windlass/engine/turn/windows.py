@@ -15,7 +15,7 @@ from windlass.history.decisions import ThinkingLeftOut
 from windlass.history.window_rows import window_selection_of
 from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens
-from windlass.window.assemble import assemble
+from windlass.window.blocks import assemble
 from windlass.window.entries import Edit, Entry, targets
 from windlass.window.options import Policy
 from windlass.window.originals import file_name

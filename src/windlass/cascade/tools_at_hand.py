@@ -1,17 +1,25 @@
-"""The tools that there are for a cascade, and what is wrong with those that it names."""
+"""The tools that there are for a cascade, and what is wrong with those that it names.
+
+Cascades read leniently: tools and validators that are not there are left out with warnings.
+
+A memory bank as a tool: it goes by the bank's name, and looks into that bank.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from dataclasses import replace
+from functools import cache
 from typing import Final, NamedTuple
 
+from windlass.cascade.deterministic import SQL
 from windlass.cascade.handoffs import ROUTE_TO
-from windlass.cascade.load import PartialCascade
+from windlass.cascade.load import Loaded, PartialCascade
 from windlass.cascade.model import Phase, can_choose, tool_names
 from windlass.cascade.other_products import foreign_tool
-from windlass.cascade.source import Path
+from windlass.cascade.source import Path, without
 from windlass.cascade.tool_cascades import is_path
 from windlass.cascade.tools_named import (
     all_soundings,
@@ -28,11 +36,11 @@ from windlass.cascade.validators import (
     arguments_of,
     near_validators,
 )
-from windlass.errors import Mistake, UsageError, WindlassError, did_you_mean
+from windlass.errors import Mistake, ToolError, UsageError, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
-from windlass.tools.bank import make_bank_tool
+from windlass.tools.base import Tool, ToolContext
 from windlass.tools.old_names import tool_of_old_name
-from windlass.tools.registry import Registry
+from windlass.tools.registry import Registry, make_tool
 
 CHOICES: Final = ("auto", "none", "required")
 _DOTTED: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -252,3 +260,45 @@ def _no_choice(phase: Phase, choice: str) -> str:
         return "'required' needs a tool to call, and the tackle of this phase is empty"
     near = did_you_mean(choice, [*CHOICES, *tool_names(phase.tackle)])
     return f"{choice!r} is not in the tackle of this phase; {near}"
+
+
+def without_unknown_tools(loaded: Loaded, tools: Registry, servers: Collection[str] = ()) -> Loaded:
+    """Return what a text holds without the tools and validators that are not there, with warnings.
+
+    A phase that runs such a tool stays, and fails when a run comes to it.
+    """
+    if loaded.partial is None:
+        return loaded
+    at_hand = ToolsAtHand(loaded.partial, tools, servers)
+    list(at_hand.register_own())  # what is wrong with them is said by `check`
+    cascade, warnings = loaded.partial.cascade, list(loaded.warnings)
+    for index, phase in enumerate(cascade.phases):
+        tool = phase.tool if phase.tool and not phase.tool.startswith(SQL) else None
+        if tool is not None and (why := at_hand.missing(phase, tool)):
+            text = f"{why}; a run that comes here fails"
+            warnings.append(at_hand.mistake(("phases", index, "tool"), text))
+    absent = [each for each in at_hand.absent() if "evaluator" not in each.path]
+    warnings += [at_hand.mistake(each.place, f"{each.why}; it is left out") for each in absent]
+    for each in reversed(absent):  # from the end, so that positions in lists still hold
+        cascade = without(cascade, each.path)
+    partial = replace(loaded.partial, cascade=cascade)
+    return replace(loaded, partial=partial, warnings=tuple(warnings))
+
+
+@cache
+def make_bank_tool(bank: str) -> Tool:
+    """The tool that finds what a bank holds. Raises UsageError for a name that no tool may have."""
+
+    async def look(context: ToolContext, query: str, limit: int = 5) -> str:
+        """Find what is kept in this memory bank.
+
+        Args:
+            context: What the run provides; not shown to the model.
+            query: What to look for, in a few words.
+            limit: How many memories to show.
+        """
+        if context.memory is None:
+            raise ToolError("this phase has no memory banks: name some in the cascade's 'memory'")
+        return context.memory.search(query, bank, limit)
+
+    return replace(make_tool(look, name=bank), effects="none")

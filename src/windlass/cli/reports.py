@@ -1,32 +1,47 @@
-"""What one session cost, in short, call by call or as a page."""
+"""What one session cost, in short, call by call or as a page.
+
+Reports written as a page, and the garbage collector, which is no help to them.
+
+What cost most in a store: its cascades, days, sessions, phases, calls and messages.
+
+What one call cost and was made of, and what each call shares with the one before it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
-from windlass.caching.rates import age_note, many, money
-from windlass.cli.cost_tables import (
+from windlass.caching.rates import age_note, many, money, override
+from windlass.cli.named_store import open_existing, open_reporting_losses, read_settings
+from windlass.cli.next_commands import with_store
+from windlass.cli.output import out, print_json, printed_as_json, to_plain
+from windlass.cli.printed_tables import (
+    dollar_cell,
+    growth_cell,
     messages_table,
     phases_table,
     price_note,
     print_costs,
+    print_table,
+    ranked_table,
     tokens_out_cell,
 )
-from windlass.cli.next_commands import with_store
-from windlass.cli.output import out, print_json, to_plain
-from windlass.cli.printed_tables import dollar_cell, growth_cell, print_table
-from windlass.cli.report_page import open_for_report, write_page
-from windlass.history.base import NodeType, Open, in_words
+from windlass.history.base import NodeType, Open, SessionFilter, Store, in_words
 from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence_text
 from windlass.report.account import CallCharge
 from windlass.report.call_views import go_on_with, title_of
-from windlass.report.contents import ContextReport, MessageCost, ToolCost
+from windlass.report.contents import ContextPart, ContextReport, MessageCost, ToolCost, call_report
 from windlass.report.costs import PhaseCost, SessionCost
+from windlass.report.prefix import Prefix, prefix_of
+from windlass.report.ranking import RankedCost, StoreReport, store_report
 from windlass.report.session_costs import ASKED, PhaseGrowth, Saving, SessionReport, session_report
+from windlass.safety.outputs import check_output, write_output
 from windlass.text.cell_tables import Cell, CellTable, Columns, NumberCell, table_of
 
 _LINES = 15
@@ -291,3 +306,163 @@ def _lines(report: SessionReport) -> list[tuple[str, list[int]]]:
     if not report.costs.is_everything:
         lines.append(("sending everything", [call.snowball for call in report.calls]))
     return lines
+
+
+class OpenReport(NamedTuple):
+    """A store that is open, and the model at whose prices calls are told that cost nothing."""
+
+    store: Store
+    price_as: str
+
+
+@contextmanager
+def open_for_report(
+    store: str | None, html: Path | None = None, *, force: bool = False
+) -> Iterator[OpenReport]:
+    """Open a store for a report at the user's prices. Raises UsageError: no page can be written."""
+    if html is not None:
+        check_output(html, force=force)
+    settings = read_settings(store)
+    with (
+        open_reporting_losses(settings) as history,
+        override(settings.prices),
+        _pause_garbage_collection(),
+    ):
+        yield OpenReport(history, settings.price_as)
+
+
+@contextmanager
+def _pause_garbage_collection() -> Iterator[None]:
+    """Switch the search for reference cycles off: it takes a third of the time, and finds nothing.
+
+    A long session is hundreds of thousands of objects, and the report needs them all.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def write_page(file: Path, template: str, *, force: bool, **values: object) -> None:
+    """Write a page. Raises UsageError where the file cannot be written."""
+    from windlass.report.page import page
+
+    write_output(file, page(template, **values), force=force)
+    if not out.as_json:
+        out.print(f"written: {file}")
+
+
+_CASCADES = 10
+"""Cascades, and days, that are printed: the dearest, and the newest."""
+
+
+def print_store_report(
+    store: str | None, which: SessionFilter, limit: int, *, html: Path | None, force: bool
+) -> None:
+    """Print what cost most in a store, `limit` of each kind, or write it to a page."""
+    with open_for_report(store, html, force=force) as (history, price_as):
+        report = store_report(history, which, price_as, limit=limit)
+    tables = _store_tables(report)
+    if html is not None:
+        bars = [(each.name, [each.dollars or 0.0], money(each.dollars)) for each in report.cascades]
+        title = f"{many(report.total.sessions, 'session')}, {money(report.total.dollars)}"
+        write_page(html, "store.html", force=force, title=title, tables=tables, cascades=bars)
+    if printed_as_json(report) or html is not None:
+        return
+    if not report.sessions:
+        fits = which != SessionFilter(banks=False, under=())
+        out.print("no session fits" if fits else "no sessions yet")
+        return
+    for title, table in tables.items():
+        print_table(table, f"\n{title}")
+    name = report.sessions[0].name
+    out.print(f"\nmodels that cost nothing are computed at the prices of {price_as}")
+    if old := age_note():
+        out.print(old)
+    out.hint(f"what one cost: windlass report {name}; as a page: --html FILE")
+
+
+def _store_tables(report: StoreReport) -> dict[str, CellTable]:
+    """Return the tables of a store by their titles."""
+    dearest = f"the dearest messages of the {report.looked:,} dearest sessions, by our count"
+    return {
+        f"by cascade{_count_shown(report.cascades)}": ranked_table(
+            "cascade", [*report.cascades[:_CASCADES], report.total], summed=True
+        ),
+        f"by day (UTC){_count_shown(report.days)}": ranked_table("day", report.days[:_CASCADES]),
+        "the dearest sessions": ranked_table("session", report.sessions, within="cascade"),
+        "the dearest phases": ranked_table("phase", report.phases, within="cascade"),
+        "the dearest calls": ranked_table("call", report.calls, within="session"),
+        dearest: messages_table(report.messages, with_session=True),
+    }
+
+
+def _count_shown(listed: Sequence[RankedCost]) -> str:
+    """Return the end of a heading where not all are listed."""
+    return f", {_CASCADES} of {len(listed):,}" if len(listed) > _CASCADES else ""
+
+
+def print_call_report(session: str, number: int, store: str | None) -> None:
+    """Print what one call cost, and what its context was made of."""
+    with open_for_report(store) as (history, price_as):
+        session = history.find_session(session)
+        report = call_report(history, session, number, price_as)
+    if printed_as_json(report):
+        return
+    call = report.cost
+    out.print(
+        f"call {number} of session {session}: {call.phase}, turn {call.turn}, {call.model}\n"
+        f"in: {call.fresh:,} fresh, {call.tokens_cached:,} read, {call.tokens_written:,} written;"
+        f" out: {call.tokens_out:,}; cost: {money(call.dollars)}"
+    )
+    whole = max(1, sum(part.tokens for part in report.parts))
+    columns: Columns[ContextPart] = {
+        "context": lambda part: part.kind,
+        "messages": lambda part: part.messages,
+        "characters": lambda part: part.chars,
+        "tokens": lambda part: part.tokens,
+        "share": lambda part: NumberCell(f"{part.tokens / whole:.1%}"),
+    }
+    print_table(table_of(report.parts, columns), "")
+    out.print("\nits largest messages, and what all calls paid for them, by our count:")
+    print_table(messages_table(report.messages))
+    out.hint(f"\nwhat was sent: windlass show {session} --call {number}")
+    out.hint(f"why: windlass explain {session} {number}")
+
+
+def print_prefixes(session: str, store: str | None) -> None:
+    """Print what each call of a session shares with the one before it."""
+    with open_existing(store) as history:
+        session = history.find_session(session)
+        prefixes = prefix_of(history, session)
+    if printed_as_json(prefixes):
+        return
+    columns: Columns[Prefix] = {
+        "call": lambda each: str(each.call),
+        "said in": lambda each: f"{each.phase or '-'}:{each.turn or 0}",
+        "sent": lambda each: each.sent,
+        "shared": lambda each: each.shared,
+        "predicted": lambda each: NumberCell("-") if each.predicted is None else each.predicted,
+        "reported": lambda each: each.reported,
+        "broken at": _place,
+        "by": lambda each: each.broken_by or "-",
+    }
+    print_table(table_of(prefixes, columns), whole=["said in", "broken at"])
+    later = [each for each in prefixes if each.call > 1]
+    sent, shared = sum(each.sent for each in later), sum(each.shared for each in later)
+    reported = sum(each.reported for each in later)
+    if sent:
+        out.print(
+            f"\nafter the first call: {shared / sent:.1%} of {sent:,} tokens stand as in the call"
+            f" before, {reported:,} tokens were reported as cached"
+        )
+    out.hint(f"what a call saw: windlass show {session} --call 1")
+
+
+def _place(prefix: Prefix) -> str:
+    """Where the rest begins that is not shared."""
+    if not prefix.broken_by:
+        return "-"
+    place = "tools" if prefix.message is None else f"message {prefix.message}"
+    return place if prefix.character is None else f"{place}, character {prefix.character}"
