@@ -38,6 +38,11 @@ settings.register_profile("validity", max_examples=50_000, deadline=None)
 settings.load_profile("default")  # another: pytest --hypothesis-profile nightly
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--snapshots` takes what commands print for what they should print."""
+    parser.addoption("--snapshots", action="store_true", help="write the snapshots anew")
+
+
 def pytest_collection_finish() -> None:
     """Look for waste again, but never among what was collected."""
     gc.freeze()

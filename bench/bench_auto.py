@@ -7,7 +7,7 @@ the recordings.
 
 For each variant, planned and billed at each price vector: input tokens as a share of the
 snowball's, the share of the values and lines that calls took out of earlier results and had in
-view (`windlass.replays.needed`), and the bill as a share of the snowball's. Tokens and bills are
+view (`windlass.replays.measure`), and the bill as a share of the snowball's. Tokens and bills are
 means over the sessions, the long ones counting no more than the others; beside the bill stands
 the dearest session's.
 """
@@ -35,13 +35,14 @@ from windlass.caching.rates import override
 from windlass.cascade.children import ReadyCascade
 from windlass.cascade.load import from_python
 from windlass.engine.cascade import run_cascade
+from windlass.engine.cascade_run import Access
 from windlass.engine.opening import open_session
+from windlass.engine.session_tools import recall
 from windlass.engine.setup import prepare
-from windlass.engine.turn.recall import recall
 from windlass.messages import Message, ToolSpec
 from windlass.providers.at_hand import Providers
 from windlass.providers.scripted import Scripted
-from windlass.replays.call_bills import VECTORS, Vector
+from windlass.replays.pricing import VECTORS, Vector
 from windlass.settings.settings import Settings
 from windlass.text.tokens import FamilyCounter
 from windlass.tools.base import Tool
@@ -104,7 +105,7 @@ class Replayed(Ran):
                     {"task": session.task},
                     opened,
                     settings=settings,
-                    resolve=made.resolve,
+                    access=Access(made.resolve),
                     on_event=lambda _: None,
                 )
                 result = await run_cascade(run)

@@ -28,7 +28,7 @@ from bench.windows.contestants import Contestant, Everything, Windlass
 from bench.windows.measure import Bench, Outcome
 from bench.windows.recordings import SOURCES, Recording, data_folder, load
 
-from windlass.replays.call_bills import VECTORS, Vector
+from windlass.replays.pricing import VECTORS, Vector
 
 
 @dataclass

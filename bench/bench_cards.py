@@ -20,20 +20,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Coroutine
-from dataclasses import replace
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from windlass.engine.cards.card_queue import CardWorker, Queue
-from windlass.engine.cards.indexer import LINGER_S
+from windlass.engine.cards.card_queue import LINGER_S, CardQueue
 from windlass.engine.cards.maker import CardMaker
 from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.card_rows import CardMarks
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, assistant, tool
-from windlass.selection.card_settings import CardOptions
-from windlass.selection.wordllama import WordLlamaEmbedder, installed
+from windlass.selection.options import CardOptions
+from windlass.selection.vectors import WordLlamaEmbedder, installed
 from windlass.text.tokens import size_up
 
 WAIT_S = 0.02
@@ -63,16 +61,15 @@ async def play(folder: Path, turns: int, *, cards: bool) -> dict[str, list[float
             CardOptions(),
             summariser=None,
             embedder=WordLlamaEmbedder if installed() else None,
-            now=time.time,
-            clock=time.monotonic,
         )
         marks = CardMarks({}, {})
-        queue = Queue("s", count=size_up, marks=lambda: marks, record=lambda _: None)
-        worker = CardWorker(store, maker, _stamp)
+        queue = CardQueue(
+            store, maker, "s", count=size_up, marks=lambda: marks, record=lambda _: None
+        )
 
         async def beside() -> None:
             while True:
-                await worker.make_waiting(queue)
+                await queue.make_waiting()
                 await queue.arrived.wait()
                 await asyncio.sleep(LINGER_S)
 
@@ -126,10 +123,6 @@ def _timed(held: list[float]) -> Any:
         return asyncio.Task(Steps(work), loop=loop, **more)
 
     return make
-
-
-def _stamp(row: Row) -> Row:
-    return replace(row, trace_id="d", timestamp=time.time())
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ from bench.bench_reading import LOOP
 from windlass.history.places import open_place
 from windlass.report.calls import SessionRecord
 from windlass.report.matrix import cell_text, matrix_of
-from windlass_inspector.matrix_view import matrix_png, matrix_section
+from windlass_inspector._matrix_page import matrix_png, matrix_section
 
 _Made = TypeVar("_Made")
 

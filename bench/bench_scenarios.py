@@ -24,7 +24,7 @@ from bench.scenarios.measure import Ran, Report, Variant, needs_by_call, report
 from bench.scenarios.sessions import SESSIONS, Session
 
 from windlass.errors import WindlassError
-from windlass.replays.call_bills import VECTORS, Vector
+from windlass.replays.pricing import VECTORS, Vector
 
 BEFORE: Final = Variant("before")
 

@@ -37,7 +37,7 @@ from windlass.selection.index import Index, Query
 from windlass.selection.making import card_of
 from windlass.selection.options import Selection
 from windlass.selection.scoring import SelectionRequest, score
-from windlass.selection.wordllama import WordLlamaEmbedder, installed
+from windlass.selection.vectors import WordLlamaEmbedder, installed
 from windlass.text.tokens import size_up
 from windlass.window.entries import Item
 

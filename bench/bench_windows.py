@@ -30,7 +30,7 @@ from bench.windows.prices import VECTORS
 from bench.windows.recordings import SOURCES, Recording, data_folder, load
 from bench.windows.table import Row, as_json, choices, frontier, margins, row, tables
 
-from windlass.replays.call_bills import Vector
+from windlass.replays.pricing import Vector
 
 CONTESTANTS = (
     *("everything", "mask:5", "mask:10"),

@@ -34,7 +34,7 @@ from bench.windows.recordings import SOURCES, Recording, data_folder, load
 
 import windlass
 from windlass.providers.scripted import Scripted
-from windlass.replays.call_bills import VECTORS, Vector
+from windlass.replays.pricing import VECTORS, Vector
 from windlass.wire.openai import to_openai
 
 WRITTEN: Final = Path(__file__).parent / "same.json"

@@ -11,7 +11,7 @@ from bench.scenarios import content
 from bench.scenarios.recorded import PHASES, sessions_in
 from bench.windows.recordings import Chat, Recording
 
-from windlass.replays.call_bills import VECTORS
+from windlass.replays.pricing import VECTORS
 
 
 def recorded(count: int, *, size: int = 16_000) -> Recording:

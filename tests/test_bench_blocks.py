@@ -10,7 +10,7 @@ from bench.windows.measure import Bench
 from bench.windows.recordings import Chat, Recording
 
 from tests.support.context_bound import lookup
-from windlass.replays.call_bills import VECTORS, Vector
+from windlass.replays.pricing import VECTORS, Vector
 
 ANTHROPIC, _, NONE = VECTORS
 

@@ -29,7 +29,7 @@ from bench.scenarios.sessions import (
     research,
 )
 
-from windlass.replays.call_bills import VECTORS
+from windlass.replays.pricing import VECTORS
 
 
 class TestContent:

@@ -19,10 +19,15 @@ from bench.windows.validity import Validity, chat_problems
 
 from tests.support.bench_windows import RUN, calls, recording, result, user
 from windlass.caching.meter import SharedPrefix
-from windlass.replays.call_bills import Vector, measure_calls
-from windlass.replays.measure import results_to_fetch
-from windlass.replays.needed import NeededText, needs_and_own, needs_of, values_in
+from windlass.replays.measure import (
+    NeededText,
+    needs_and_own,
+    needs_of,
+    results_to_fetch,
+    values_in,
+)
 from windlass.replays.numbered import NumberedMessages, count_tokens, searchable_text
+from windlass.replays.pricing import Vector, measure_calls
 
 ANTHROPIC, NEWER, _, AUTOMATIC, NONE = VECTORS
 PICTURE = "data:image/png;base64," + base64.b64encode(

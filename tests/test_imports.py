@@ -137,7 +137,7 @@ def test_a_program_that_runs_a_cascade_logs_as_before(tmp_path: Path) -> None:
 
 def test_wordllama_which_configures_logging(tmp_path: Path) -> None:
     program = (
-        "import logging\nfrom windlass.selection.wordllama import WordLlamaEmbedder\n"
+        "import logging\nfrom windlass.selection.vectors import WordLlamaEmbedder\n"
         "WordLlamaEmbedder().embed(['text'])\nroot = logging.getLogger()\n"
         "assert (root.level, root.handlers) == (logging.WARNING, [])"
     )

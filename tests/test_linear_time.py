@@ -12,7 +12,7 @@ import pytest
 import windlass
 from tests.support.linear_time import assert_linear, repeated
 from windlass.engine.tasks.job import declared_notes
-from windlass.providers._refusals import Endpoint
+from windlass.providers._http import Endpoint
 from windlass.providers.litellm import failure_of
 from windlass.safety.redaction import (
     credentials,

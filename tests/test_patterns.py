@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.safety import pattern_search
-from windlass.safety.pattern_search import search
-from windlass.safety.patterns import BadPattern, Unsupported, compile_pattern
+from windlass.safety import patterns
+from windlass.safety.patterns import BadPattern, Unsupported, compile_pattern, search
 from windlass.safety.schemas import validator_for
 
 ATOMS = [
@@ -151,7 +150,7 @@ def test_what_the_engine_lacks_is_searched_in_a_process_that_is_killed(
 ) -> None:
     assert search(r"(?<=: )(\w+)", "a: b") == ("b", "b")
     assert search(r"(?=(x))", "a: b") is None
-    monkeypatch.setattr(pattern_search, "SECONDS", 0.5)
+    monkeypatch.setattr(patterns, "SECONDS", 0.5)
     began = time.monotonic()
     with pytest.raises(TimeoutError, match=r"searched 10,001 characters for more than 0\.5 s"):
         search("(?=a)((a+)+)$", "a" * 10_000 + "!")

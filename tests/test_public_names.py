@@ -16,7 +16,7 @@ import pytest
 
 import tests.typing_api
 import windlass
-from windlass.api.functions import Rows
+from windlass.api.engine import Rows
 from windlass.errors import UsageError
 from windlass.providers.scripted import Scripted
 

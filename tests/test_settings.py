@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from windlass.cascade.model import Cascade
 from windlass.errors import FileError, UsageError
-from windlass.selection.card_settings import CardOptions
+from windlass.selection.options import CardOptions
 from windlass.settings.fields import (
     HeadingSettings,
     PriceSettings,

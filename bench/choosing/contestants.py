@@ -166,7 +166,7 @@ class Embedding:
     """The embedded model's cosine alone."""
 
     def __init__(self) -> None:
-        from windlass.selection.wordllama import WordLlamaEmbedder
+        from windlass.selection.vectors import WordLlamaEmbedder
 
         self._model = WordLlamaEmbedder()
 

@@ -18,7 +18,7 @@ from typing import Final
 from bench.choosing.talks import Question, Talk, is_far
 from bench.windows.recordings import Recording, load
 
-from windlass.replays.needed import values_in
+from windlass.replays.measure import values_in
 from windlass.replays.numbered import count_tokens, searchable_text
 from windlass.selection._words import STOP_WORDS
 

@@ -20,9 +20,9 @@ from bench.windows.recordings import Chat, Recording
 
 import windlass
 from windlass.providers.scripted import Scripted
-from windlass.replays.call_bills import Vector, measure_calls
-from windlass.replays.needed import NeededText, needs_of
+from windlass.replays.measure import NeededText, needs_of
 from windlass.replays.numbered import NumberedMessages
+from windlass.replays.pricing import Vector, measure_calls
 from windlass.text.tokens import FamilyCounter
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai

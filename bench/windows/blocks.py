@@ -15,16 +15,21 @@ from bench.bench_injectors import FILES, MEMORIES
 from bench.windows.contestants import Everything, Windlass
 from bench.windows.recordings import Chat, Recording
 
-from windlass.injectors.base import Artifact, FailedCall, Situation, Tier
-from windlass.injectors.known import BUILTIN, InjectorSpec, make_injector
-from windlass.injectors.orchestrate import render_blocks
-from windlass.injectors.retained_errors import update_failures
-from windlass.injectors.todo import MOST_STEPS, PlanStep, TaskPlan
+from windlass.injectors.base import (
+    Artifact,
+    FailedCall,
+    PromptParts,
+    ReadableBanks,
+    Situation,
+    Tier,
+)
+from windlass.injectors.orchestrate import BUILTIN, InjectorSpec, make_injector, render_blocks
+from windlass.injectors.reminders import MOST_STEPS, PlanStep, TaskPlan, update_failures
 from windlass.memory.banks import Memory
-from windlass.replays.call_bills import Vector
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces
+from windlass.replays.pricing import Vector
 from windlass.settings.modules import Modules
-from windlass.window.failures import looks_failed
+from windlass.window.digests import looks_failed
 
 MATTER = "Look up days of the books of the shop and sum up the returns."
 """What the files are about, beside the task, so that they are found."""
@@ -112,8 +117,7 @@ class Injected:
             "work",
             "",
             root=root,
-            banks=("likes",),
-            memories=lambda _: memories,
+            banks=ReadableBanks(("likes",), lambda _: memories),
             tools=("plan", "todo", "look_again"),
         )
         self._now = self._seen
@@ -149,13 +153,15 @@ class Injected:
                 self._learn(self._calls[chat["tool_call_id"]], _text(chat))
         self._read = len(messages)
         steps = (*self._steps[1 - MOST_STEPS :], PlanStep("go on with the task"))
-        call = now.call + bool(now.values)
+        call = now.call + bool(now.prompt.values)
         self._now = replace(
             self._now,
             call=call,
             turn=call,
             state={"plan": TaskPlan(now.task.partition("\n")[0][:SAID], steps).as_state()},
-            values={"now": f"2026-11-22T10:{call // 60 % 60:02}:{call % 60:02}Z"},
+            prompt=PromptParts(
+                values={"now": f"2026-11-22T10:{call // 60 % 60:02}:{call % 60:02}Z"}
+            ),
             artifacts=_keepsakes(messages),
         )
         block = "\n".join(self._blocks(Tier.DYNAMIC))

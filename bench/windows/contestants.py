@@ -15,8 +15,8 @@ from unittest.mock import patch
 from bench.windows.peer import Peer
 from bench.windows.recordings import Chat, Recording
 
-from windlass.replays.call_bills import Vector
 from windlass.replays.numbered import pieces
+from windlass.replays.pricing import Vector
 
 HIDDEN: Final = "[Tool result, {} chars, hash={:08x}]"
 """What stands for a masked result, with its length and a checksum of its text."""

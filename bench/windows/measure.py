@@ -16,8 +16,8 @@ from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.validity import Validity, chat_problems
 
 from windlass.caching.meter import SharedPrefix
-from windlass.replays.call_bills import Vector, measure_calls
 from windlass.replays.measure import MeasuredRecording
+from windlass.replays.pricing import Vector, measure_calls
 
 Checks: TypeAlias = Literal["all", "changed", "chat"]
 """Which windows are written for all three providers: all; the last of each recording and

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from windlass.replays.call_bills import VECTORS as USUAL
-from windlass.replays.call_bills import Vector
+from windlass.replays.pricing import VECTORS as USUAL
+from windlass.replays.pricing import Vector
 
 MARKED: Final = (
     USUAL[0],

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from windlass.replays.call_bills import Vector
 from windlass.replays.numbered import NumberedMessages
+from windlass.replays.pricing import Vector
 
 MARKS: Final = 4
 """Messages that a request may mark, by the strict bill."""

@@ -251,7 +251,7 @@ def test_the_sessions_of_all_that_are_called_are_counted(
     windlass: CommandLine, limits: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a bound: 9,330 sessions in 320 seconds. Those of before it is resumed count, too."""
-    monkeypatch.setattr("windlass.engine._cascades_called.CASCADES", 30)
+    monkeypatch.setattr("windlass.engine._subcascades.CASCADES", 30)
     as_tool(windlass, "c3", sub_cascades=[{"ref": "d.json"}] * 3)
     windlass.write("d.json", cascade(phase("q")))
     for level in range(3):

@@ -373,7 +373,7 @@ class TestOutputs:
         assert recorded("replay", "s.jsonl", "--html", "page.html").code == 0
         page = recorded.folder / "page.html"
         before, names = page.read_bytes(), sorted(recorded.folder.iterdir())
-        monkeypatch.setattr("windlass.report.replay_page.replay_page", half)
+        monkeypatch.setattr("windlass.report.page.replay_page", half)
         said = recorded("replay", "s.jsonl", "--html", "page.html")
         assert (said.code, os.strerror(errno.ENOSPC) in refused(said, "page.html")) == (2, True)
         assert page.read_bytes() == before

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.caching.breakpoints import Outlook
-from windlass.caching.meter import Bill
+from windlass.caching.meter import Bill, SharedStream
 from windlass.caching.model_cache import CacheState, Sent
 from windlass.caching.prices import Prices
-from windlass.caching.shares import SharedStream
 from windlass.messages import Message, ToolSpec
 
 CACHED = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300, write_long=2.0)

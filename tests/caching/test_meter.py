@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.caching.requests import bill_stream
-from windlass.caching.meter import Meter, Segments
+from windlass.caching.meter import Meter, Segments, SharedStream
 from windlass.caching.prices import Prices
-from windlass.caching.shares import SharedStream
 from windlass.errors import UsageError
 
 ROUND = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.caching.meter import Meter
+from windlass.caching.meter import Meter, SharedStream
 from windlass.caching.prices import UNCACHED, Prices
-from windlass.caching.shares import SharedStream
 
 CACHED = Prices(read=0.1, write=1.25, minimum=100, step=1, ttl_s=300)
 TIERED = Prices(read=0.1, write=1.0, minimum=64, step=32, ttl_s=None, tiers=((500, 2.0),))

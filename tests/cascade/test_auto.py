@@ -21,7 +21,7 @@ from windlass.cascade.rules import Rule
 from windlass.errors import CascadeError
 from windlass.settings.settings import Settings
 from windlass.window.options import OPTIONS, Policy
-from windlass.window.policies.rare.decay import DecayOptions
+from windlass.window.policies.rare import DecayOptions
 
 A: dict[str, Any] = {"name": "a"}
 

@@ -12,8 +12,7 @@ import yaml
 import windlass
 from tests.engine.harness import House, Ran
 from tests.support.report_costs import Hosted
-from windlass.text.mutations import REWRITES
-from windlass.text.prompts import VARIATIONS
+from windlass.text.prompts import REWRITES, VARIATIONS
 from windlass.wire.base import Request
 
 KEYS = Path(__file__).parents[2] / "examples" / "keys"

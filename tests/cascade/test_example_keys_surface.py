@@ -19,7 +19,7 @@ from windlass.cascade.token_budget import MaxInputTokens
 from windlass.cli.app import app
 from windlass.engine.result import Result
 from windlass.errors import CascadeError, UsageError
-from windlass.history.callout_rows import find_callouts
+from windlass.history.marks import find_callouts
 from windlass.memory.banks import Banks
 from windlass.providers.scripted import Scripted
 from windlass.tools.registry import tool

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import windlass_local
+from tests.support.snapshots import Snapshots
 from windlass.cli import main
 from windlass.cli.output import progress
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request
+
+Transcript = Callable[..., None]
+"""Runs commands and compares all that they print with a file: `transcript(NAME, COMMAND, ...)`."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,30 @@ def windlass(
     monkeypatch.chdir(tmp_path)
     line = CommandLine(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(windlass_local, "LocalProvider", line.model)
+    # Ids of calls are part of hashes, which snapshots hold.
+    monkeypatch.setattr("tests.engine.harness._numbers", count())
     return line
+
+
+@pytest.fixture
+def snapshots(request: pytest.FixtureRequest) -> Snapshots:
+    """The files of what is printed."""
+    return Snapshots(write=request.config.getoption("snapshots"))
+
+
+@pytest.fixture
+def transcript(windlass: CommandLine, snapshots: Snapshots) -> Transcript:
+    """Runs commands and compares all that they print with `snapshots/NAME.txt`."""
+
+    def check(name: str, *commands: str) -> None:
+        told = []
+        for command in commands:
+            said = windlass(*shlex.split(command))
+            ended = f"(exit code {said.code})\n" if said.code else ""
+            told.append(f"$ windlass {command}\n{said.out}{said.err}{ended}")
+        snapshots.check(name, "\n".join(told).replace(str(windlass.folder), "<folder>"))
+
+    return check
 
 
 @pytest.fixture

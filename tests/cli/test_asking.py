@@ -19,7 +19,7 @@ from tests.cli.terminal import read_terminal
 from tests.engine.harness import call, calls, cascade, phase
 from tests.support.engine_asking import ASKS, WHICH
 from tests.tasks.making import atomic
-from windlass.api.functions import run_sync
+from windlass.api.engine import run_sync
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request

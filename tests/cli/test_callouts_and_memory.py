@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, Transcript
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 
 
@@ -68,43 +68,19 @@ def remembered(windlass: CommandLine) -> CommandLine:
     return windlass
 
 
+@pytest.mark.req("AC-28")
+@pytest.mark.usefixtures("remembered")
+def test_what_memory_prints(transcript: Transcript) -> None:
+    transcript(
+        "memory",
+        *("memory list", "memory list notes", "memory show notes deploy"),
+        *("memory forget notes deploy", "memory show notes deploy", "memory list notes"),
+        *("memory list nots", "memory show notes deplo", "memory forget notes x"),
+        *("memory match x", "memory match x --folder no", "memory match x --bank no"),
+    )
+
+
 class TestMemory:
-    @pytest.mark.req("AC-28")
-    def test_lists_banks_and_what_is_in_force(self, remembered: CommandLine) -> None:
-        banks = remembered("memory", "list")
-        assert banks.code == 0, banks.err
-        header, row, *_ = banks.out.strip().splitlines()
-        assert header.split() == ["bank", "memories", "newest"]
-        assert row.split()[:2] == ["notes", "2"]
-        held = remembered("memory", "list", "notes").out
-        assert "On Tuesdays." in held
-        assert "On Mondays." not in held
-        assert "session s1, phase a" in held
-        told = remembered("memory", "list", "notes", "--json").json
-        assert [(one["key"], one["version"]) for one in told] == [("deploy", 2), ("style", 1)]
-        assert remembered("memory", "list", "--json").json == {"notes": 2}
-
-    def test_shows_every_version_and_forgets(self, remembered: CommandLine) -> None:
-        gone = remembered("memory", "forget", "notes", "deploy")
-        assert gone.code == 0, gone.err
-        assert "forgotten: notes/deploy@2: On Tuesdays." in gone.out
-        assert remembered("memory", "list", "--json").json == {"notes": 1}
-        lines = remembered("memory", "show", "notes", "deploy").out.splitlines()
-        assert [line for line in lines if line.startswith("    ")] == [
-            "    On Mondays.",
-            "    On Tuesdays.",
-        ]
-        assert lines[0].startswith("notes/deploy@1: forgotten, remembered ")
-        versions = remembered("memory", "show", "notes", "style", "--json").json
-        assert [one["forgotten"] for one in versions] == [False]
-
-    def test_a_replaced_version_is_told_from_the_one_in_force(
-        self, remembered: CommandLine
-    ) -> None:
-        told = remembered("memory", "show", "notes", "deploy").out
-        assert "notes/deploy@1: replaced" in told
-        assert "notes/deploy@2: in force" in told
-
     @pytest.mark.req("ADR-33", "ADR-36")
     def test_matches_banks_and_folders(self, remembered: CommandLine) -> None:
         Path("docs").mkdir()
@@ -117,24 +93,6 @@ class TestMemory:
         assert "2 matches, in no order" in said.out
         found = remembered("memory", "match", "deploy", "--folder", "docs", "--json").json
         assert [one["source"] for one in found["matches"]] == ["docs"]
-
-    @pytest.mark.parametrize(
-        ("arguments", "told"),
-        [
-            (("list", "nots"), "there is no bank 'nots'; did you mean 'notes'"),
-            (("show", "notes", "deplo"), "under 'deplo' in bank 'notes'; did you mean 'deploy'"),
-            (("forget", "notes", "x"), "holds nothing under 'x'; known: deploy, style"),
-            (("match", "x"), "say where to look: --bank NAME, --folder PATH"),
-            (("match", "x", "--folder", "no"), "there is no folder 'no'"),
-            (("match", "x", "--bank", "no"), "there is no bank 'no'"),
-        ],
-    )
-    def test_says_what_is_wrong(
-        self, remembered: CommandLine, arguments: tuple[str, ...], told: str
-    ) -> None:
-        said = remembered("memory", *arguments)
-        assert said.code == 2
-        assert told in said.complaint
 
     def test_banks_are_no_sessions_in_the_list_of_sessions(self, remembered: CommandLine) -> None:
         listed = remembered("sessions", "--json").json

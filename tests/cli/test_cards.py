@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
-from windlass.engine.cards import indexer
+from windlass.engine.cards import card_queue
 from windlass.errors import ProviderError
 from windlass.wire.base import Request
 
@@ -16,7 +16,7 @@ LONG = "The pump in hall 7 failed at 14:05. " * 12
 @pytest.fixture
 def carded(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """A folder where the session `s1` ran and has its cards."""
-    monkeypatch.setattr(indexer, "DRAIN_S", 60.0)  # a test waits for all of them
+    monkeypatch.setattr(card_queue, "DRAIN_S", 60.0)  # a test waits for all of them
     windlass.write(
         "one.json", cascade(phase("look-at-it", tackle=["set_state"]), auto_context=True)
     )

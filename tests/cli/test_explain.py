@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, Transcript
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.support.engine_choosing import SEVEN, TOPICS, asks, pages
+from tests.support.snapshots import Snapshots
 from windlass.caching.pauses import Lifetime
-from windlass.cli import explanation_text
 from windlass.cli.output import out
-from windlass.cli.session_text import cache_text
+from windlass.cli.session_text import cache_text, planner_text
 from windlass.history.details import CallDetails, MarkDetails
 from windlass.report.explanation import PlannerDecision
 
@@ -53,20 +53,14 @@ def notes(which: int = 0) -> str:
 '''
 
 
-def test_tells_the_policy_the_saving_and_what_became_of_each(shortened: CommandLine) -> None:
-    said = shortened("explain", "s1", "3")
-    assert said.code == 0, said.err
-    lines = [" ".join(line.split()) for line in said.out.splitlines()]
-    assert lines[0] == "session s1, call 3: phase a, turn 3, attempt 1"
-    assert "% less" in lines[1]
-    assert "profile default, with free_moments (cold on, priced 2.0, " in lines[2]
-    assert "keep (share 0.5, least 30000, most 80000)" in lines[2]
-    assert lines[2].endswith("images_after 7")
-    assert lines[3] == "observation_masking: 1 of the 5 messages sent stand shortened"
-    (result,) = (line for line in lines if "shortened: digest" in line)
-    assert result.startswith("2 tool a:1 shortened: digest 7,")
-    assert "tool result seen by 1 calls" in result
-    assert "windlass show s1 --call 3" in said.out
+@pytest.mark.usefixtures("shortened")
+def test_what_is_explained(transcript: Transcript) -> None:
+    transcript("explain", "explain s1 3", "explain s1 9", "explain s9 1")
+
+
+@pytest.mark.usefixtures("priced")
+def test_what_is_explained_of_a_plan(transcript: Transcript) -> None:
+    transcript("explain_a_plan", "explain s1 4", "show s1 --call 4")
 
 
 def test_the_table_fits_a_terminal_of_120_columns(
@@ -135,18 +129,6 @@ SUM = re.compile(
 )
 
 
-def test_tells_what_the_cache_should_have_given_and_gave(priced: CommandLine) -> None:
-    told: dict[str, Any] = priced("explain", "s1", "4", "--json").json
-    cache = told["call"]["details"]["cache"]
-    assert cache["planned_as"] == "warm"
-    line = (
-        f"cache: {cache['expected']:,} tokens expected to be read, {cache['reported']:,} reported;"
-        " planned as though it holds"
-    )
-    assert line in priced("explain", "s1", "4").out.splitlines()
-    assert line in priced("show", "s1", "--call", "4").out.splitlines()
-
-
 def test_tells_where_the_marks_stood_and_why_one_is_kept_for_an_hour() -> None:
     lifetime = Lifetime(long=True, pauses=2, calls=8, to_come=2.5)
     marks = MarkDetails(((-1, 2), (0, 0), (7, 1)), ((0, 0),), lifetime)
@@ -179,65 +161,17 @@ TOLD = PlannerDecision(
 )
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        (
-            {},
-            (
-                "planner: defer: 2 edits left waiting; from message 3 on it does not pay yet:\n"
-                "N * r * D - (w - r) * (S + d) = 10 * 0.1 * 100 - 1.15 * (1,200 + 300)"
-                " = -1,625 tokens' worth"
-            ),
-        ),
-        (
-            {"calls": 30.5, "removed": 1_000, "gain": 1_325.0, "waiting": 1},
-            (
-                "planner: defer: 1 edit left waiting; from message 3 on it may not pay before the"
-                " run ends:\nN * r * D - (w - r) * (S + d) = 30.5 * 0.1 * 1,000 - 1.15"
-                " * (1,200 + 300) = 1,325 tokens' worth"
-            ),
-        ),
-        (
-            {"removed": 0},
-            (
-                "planner: defer: 2 edits left waiting, because too little that was sent before"
-                " would be left to be cached"
-            ),
-        ),
-        (
-            {"verdict": "cold"},
-            (
-                "planner: cold: nothing that was sent before is cached, so that no edit costs"
-                " anything; 2 edits proposed from message 3 on"
-            ),
-        ),
-        (
-            {"verdict": "quiet"},
-            (
-                "planner: quiet: 2 edits left waiting, because the window is so short that it would"
-                " no longer be cached after them"
-            ),
-        ),
-        ({"verdict": "new", "row": None}, "planner: new from a message that is not listed on"),
-    ],
-)
-def test_what_the_planner_decided_in_words(change: dict[str, Any], text: str) -> None:
-    assert explanation_text.planner_text(replace(TOLD, **change)) == text
-
-
-def test_a_phase_without_a_policy_says_so(ran: CommandLine) -> None:
-    said = ran("explain", "s1", "3")
-    assert "no policy was in force" in said.out
-    assert "brought in" in said.out
-    assert "the phase's context does not include it" in " ".join(said.out.split())
-
-
-def test_a_call_that_was_not_made_ends_with_2(ran: CommandLine) -> None:
-    said = ran("explain", "s1", "9")
-    assert said.code == 2
-    assert "has no call 9; it has calls 1 to 3" in said.complaint
-    assert ran("explain", "s9", "1").code == 2
+def test_what_the_planner_decided_in_words(snapshots: Snapshots) -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"calls": 30.5, "removed": 1_000, "gain": 1_325.0, "waiting": 1},
+        {"removed": 0},
+        {"verdict": "cold"},
+        {"verdict": "quiet"},
+        {"verdict": "new", "row": None},
+    ]
+    texts = (planner_text(replace(TOLD, **change)) for change in changes)
+    snapshots.check("planner", "\n\n".join(texts) + "\n")
 
 
 def chosen_by(windlass: CommandLine, **selection: Any) -> list[dict[str, Any]]:

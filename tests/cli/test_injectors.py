@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, Transcript
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 
 LONG = "Rule. " * 1_100
@@ -73,26 +73,15 @@ def test_every_option_is_listed_with_its_origin(windlass: CommandLine) -> None:
 
 
 @pytest.mark.req("CE-56", "CE-8")
-def test_a_run_shows_its_plan_and_show_its_blocks(windlass: CommandLine) -> None:
+def test_a_run_shows_its_plan_and_show_its_blocks(
+    windlass: CommandLine, transcript: Transcript
+) -> None:
     plan = calls(call("plan", '{"goal": "Ship it", "steps": ["one", "two"]}'))
     done = calls(call("todo", '{"step": 1, "status": "done", "conclusion": "found 7"}'))
     one = phase("a", tackle=["plan", "todo"])
     windlass.write("one.json", cascade(one, system="S.", injectors=True))
     windlass.script = by_phase({"a": [plan, done, "done"]})  # type: ignore[assignment]
-    said = windlass("run", "one.json", "--session", "s1")
-    assert said.code == 0, said.err
-    assert "plan: Ship it (1/2)" in said.err
-    assert "[x] one -> found 7" in said.err
-    shown = windlass("show", "s1", "--call", "3")
-    told = [" ".join(line.split()) for line in shown.out.splitlines()]
-    assert any(line.startswith("todo DYNAMIC 1 18 200 5.1") for line in told), shown.out
-    blocks: list[dict[str, Any]] = windlass("show", "s1", "--call", "3", "--json").json["details"][
-        "injectors"
-    ]["blocks"]
-    assert [one["injector"] for one in blocks] == ["system_role", "tools", "plan", "todo"]
-    explained = windlass("explain", "s1", "3")
-    assert "with a block" in explained.out
-    assert "taken away because nothing is cached" in " ".join(explained.out.split())
+    transcript("plan", "run one.json --session s1", "show s1 --call 3", "explain s1 3")
 
 
 def test_a_dry_run_shows_the_first_request_with_its_blocks(windlass: CommandLine) -> None:

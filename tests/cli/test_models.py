@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, Transcript
 from tests.engine.harness import cascade, phase
 from windlass.caching import rates
 from windlass.caching.provider_rules import AS_OF
@@ -66,79 +66,16 @@ def test_providers_with_their_keys_found_or_missing_and_never_a_key(
     assert SECRET not in said.out + said.err + listed.out
 
 
-def test_one_model(windlass: CommandLine) -> None:
-    told = windlass("models", "anthropic/claude-sonnet-4-5", "--json").json
-    assert told["prices"] == {
-        "input": 3.0,
-        "cached": 0.3,
-        "written": 3.75,
-        "written_long": 6.0,
-        "output": 15.0,
-        "tiers": [[200_000, 2.0]],
-        "own": False,
-    }
-    assert told["in_fresh_tokens"]["write_long"] == 2.0
-    assert told["sequence"]["results_together"] is True
-    assert told["window"] == 200_000
-    assert told["cache_minimum"] == 1_024
-    assert told["cache"]["breakpoints"] == 4
-    assert told["table"] == table_date()
-    assert told["notes"] == []
-    said = windlass("models", "anthropic/claude-sonnet-4-5").out
-    assert "3.75" in said
-    assert "200,000 tokens" in said
-    assert "tokens and more, for 5 minutes from the start of a request; up to 4 marks" in said
-    assert table_date() in said
-    assert "missing: ANTHROPIC_API_KEY" in said
-    assert "fresh 1, read 0.1, written 1.25, written for an hour 2" in said
-    assert "input above 200,000 tokens: 2 times as much" in said
-    assert "the first message is the user's; roles alternate" in said
-
-
-@pytest.mark.parametrize(
-    ("model", "says", "never"),
-    [
-        (
-            "claude-sonnet-5-5",
-            [
-                "prefixes of 512 tokens and more, for 5 minutes from the start of a request",
-                "source: platform.claude.com, docs, build-with-claude/prompt-caching",
-                "fresh 1, read 0.05, written 1.25",
-                "thinking bound to all before it: refused where that was changed since",
-                "cannot be switched off; no tool can be forced",
-                "address https://api.anthropic.com/v1",
-            ],
-            ["must come back"],
-        ),
-        (
-            "claude-haiku-5-5",
-            ["input above 100,000 tokens: 5 times as much", "bound to all before it"],
-            ["switched off", "can be forced"],
-        ),
-        (
-            "claude-sonnet-5",
-            ["of earlier turns is read, and paid for", "is not ended must come back"],
-            ["bound to", "switched off", "can be forced"],
-        ),
-        ("claude-haiku-4-5", ["of earlier turns is left out"], ["bound to", "is read, and"]),
-    ],
-)
-def test_what_a_model_does_with_its_cache_and_its_thinking(
-    windlass: CommandLine, model: str, says: list[str], never: list[str]
-) -> None:
-    said = " ".join(windlass("models", f"anthropic/{model}").out.split())
-    assert [text for text in says if text not in said] == []
-    assert [text for text in never if text in said] == []
-    assert f"as of {AS_OF}" in said
-    told = windlass("models", f"anthropic/{model}", "--json").json
-    assert told["cache_as_of"] == AS_OF
-    assert told["cache"]["source"] in said
-    assert told["thinking"]["bound"] is model.endswith("-5-5")
-
-
-def test_a_model_that_signs_nothing_says_nothing_of_it(windlass: CommandLine) -> None:
-    assert windlass("models", "openai/gpt-6.1-sol", "--json").json["thinking"] is None
-    assert "thinking" not in windlass("models", "openai/gpt-6.1-sol").out
+def test_what_is_known_of_models(windlass: CommandLine, transcript: Transcript) -> None:
+    windlass.write("windlass.toml", OWN)
+    names = (
+        *(f"anthropic/claude-{name}" for name in ("sonnet-4-5", "sonnet-5-5", "haiku-5-5")),
+        *("anthropic/claude-sonnet-5", "anthropic/claude-haiku-4-5", "openai/gpt-6.1-sol"),
+        *("openrouter/anthropic/claude-opus-4.5", "openrouter/openai/gpt-5.1"),
+        *("openrouter/moonshotai/kimi-k2", "vllm/qwen3", "openai/gpt-99", "local/smollm2"),
+        *("gpt-4o", "google/gemini-2.5-flash", "opnai/gpt-5"),
+    )
+    transcript("models", *(f"models {name}" for name in names))
 
 
 def test_a_table_that_is_old_says_so(
@@ -148,60 +85,6 @@ def test_a_table_that_is_old_says_so(
     said = windlass("models", "anthropic/claude-sonnet-5-5").out
     assert "note: prices and cache rules are as of" in said
     assert "91 days ago" in said
-
-
-def test_a_vendors_model_behind_the_router(windlass: CommandLine) -> None:
-    told = windlass("models", "openrouter/anthropic/claude-opus-4.5", "--json").json
-    assert told["cache_minimum"] == 4_096
-    assert (told["cache"]["breakpoints"], told["cache"]["automatic"]) == (4, False)
-    said = windlass("models", "openrouter/openai/gpt-5.1").out
-    assert "prefixes of 1,024 tokens and more, in steps of 128" in said
-    # The wire is the router's, so the order of messages is too.
-    assert "call ids have up to 40 characters" in said
-    # Rules, but no cheaper price in the table: nothing is told that is not billed.
-    assert "none that is known" in windlass("models", "openrouter/moonshotai/kimi-k2").out
-
-
-def test_a_model_of_ones_own(windlass: CommandLine) -> None:
-    windlass.write("windlass.toml", OWN)
-    told = windlass("models", "vllm/qwen3", "--json").json
-    assert told["prices"]["own"] is True
-    assert (told["prices"]["cached"], told["window"]) == (0.1, 32_768)
-    assert told["prices"]["written_long"] == 0.3
-    assert "your own, windlass.toml" in windlass("models", "vllm/qwen3").out
-
-
-def test_a_model_that_nobody_knows_has_no_price(windlass: CommandLine) -> None:
-    told = windlass("models", "openai/gpt-99", "--json").json
-    assert told["prices"] is None
-    assert told["window"] == 128_000
-    assert told["cache_minimum"] is None
-    assert "'openai/gpt-99'" in told["notes"][0]
-    said = windlass("models", "openai/gpt-99").out
-    assert "none that is known" in said
-    assert "never as zero" in said
-    assert said.count("note: model 'openai/gpt-99'") == 1
-
-
-def test_the_local_model(windlass: CommandLine) -> None:
-    said = windlass("models", "local/smollm2").out
-    assert "runs on this machine" in said
-    assert "fresh 1, read 0, written 1" in said
-    assert "note" not in said
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("gpt-4o", "names no provider"),
-        ("google/gemini-2.5-flash", "openrouter/google/gemini-2.5-flash"),
-        ("opnai/gpt-5", "did you mean 'openai'"),
-    ],
-)
-def test_names_that_are_none(windlass: CommandLine, name: str, says: str) -> None:
-    said = windlass("models", name)
-    assert said.code == 2
-    assert says in said.complaint
 
 
 class Paid(Scripted):

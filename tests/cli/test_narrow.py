@@ -15,7 +15,7 @@ from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.support.cli_terminal import COMMANDS, WAYS
 from tests.tasks.making import atomic
 from windlass.cli.output import out
-from windlass.engine.cards import indexer
+from windlass.engine.cards import card_queue
 
 QUERIES = (
     ("SELECT session_id, content_hash, trace_id, parent_id FROM unified_logs",),
@@ -32,7 +32,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def named(windlass: CommandLine, kept: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """A folder with a session whose name Windlass made, with what the commands are tried on."""
-    monkeypatch.setattr(indexer, "DRAIN_S", 60.0)
+    monkeypatch.setattr(card_queue, "DRAIN_S", 60.0)
     if not any(kept.iterdir()):
         run_once(windlass)
         shutil.copytree(windlass.folder, kept, dirs_exist_ok=True)

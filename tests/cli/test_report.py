@@ -7,11 +7,10 @@ import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, Transcript
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.importing.making import Session, result, text, used, write_lines
 from tests.importing.making import call as made_call
@@ -19,8 +18,7 @@ from tests.replays.making import session_file
 from windlass.caching import rates
 from windlass.caching.provider_rules import AS_OF
 from windlass.history.sqlite import SqliteStore
-from windlass.replays.measure import MeasuredRecording
-from windlass.replays.needed import NeededText
+from windlass.replays.measure import MeasuredRecording, NeededText
 from windlass.report.session_costs import SessionReport, session_report
 from windlass.wire.base import Request
 
@@ -43,17 +41,17 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.req("CA-25")
-def test_the_report_tells_growth_and_contents(snowball: CommandLine) -> None:
-    report = snowball("report", "s1").out
-    told = snowball("report", "s1", "--json").json
-    growth = {each["phase"]: each for each in told["growth"]}
-    (first,), (follow_up,) = growth["a"]["agent"], growth["a"]["follow_ups"]
-    assert growth["a"]["delta"] == follow_up - first
-    assert f"a {first:,} {follow_up:,} +{follow_up - first:,}" in words(report)
-    assert "fresh read written" in words(report)
-    assert "the result of read_file" in report
-    assert len(report.splitlines()) < 45
+@pytest.mark.req("CA-25", "CA-26", "CA-27", "CA-28", "CA-30")
+def test_what_is_reported(snowball: CommandLine, transcript: Transcript) -> None:
+    transcript(
+        "report",
+        *("report s1", "report s1 --call 3", "report s1 --calls"),
+        *("show s1", "show s1 --call 2", "explain s1 2"),
+    )
+    snowball.write("small.json", cascade(phase("x"), cascade_id="small"))
+    for name in ("t1", "t2"):
+        assert snowball("run", "small.json", "--session", name).code == 0
+    transcript("report_of_a_store", "report", "report --cascade small --limit 1")
 
 
 @pytest.mark.parametrize(("days", "told"), [(90, False), (91, True)])
@@ -64,50 +62,6 @@ def test_prices_that_are_old_are_told(
     for arguments in (("report", "s1"), ("report",)):
         said = words(snowball(*arguments).out)
         assert ("prices and cache rules are as of" in said) is told
-
-
-@pytest.mark.req("CA-27")
-def test_findings_name_what_helps(snowball: CommandLine) -> None:
-    told = snowball("report", "s1", "--json").json
-    # What fewer messages of other phases would save, windows save already.
-    assert [finding["setting"] for finding in told["findings"]] == ["auto_context"]
-    parts = [part for finding in told["findings"] for part in finding["parts"]]
-    (part,) = [one for one in parts if "the result of read_file in a" in one["text"]]
-    assert "was sent in 3 later calls" in part["text"]
-    assert part["would_be"] < part["dollars"]
-    assert part["text"] in snowball("report", "s1").out
-
-
-@pytest.mark.req("CA-26", "CA-30")
-def test_one_call_and_all_of_them(snowball: CommandLine) -> None:
-    one = snowball("report", "s1", "--call", "3")
-    assert "tool results" in one.out
-    assert re.search(r"the result of read_file +a:1 +\d+,\d+", one.out)
-    assert "cost: $" in one.out
-    assert "windlass show s1 --call 3" in one.out
-    assert "windlass explain s1 3" in one.out
-    parts = snowball("report", "s1", "--call", "3", "--json").json["parts"]
-    assert [part["kind"] for part in parts] == ["tools", "user", "assistant", "tool results"]
-    every = snowball("report", "s1", "--calls").out
-    assert [line.split()[:3] for line in every.splitlines()[1:5]] == [
-        ["1", "a:1", "agent"],
-        ["2", "a:2", "follow_up"],
-        ["3", "b:1", "agent"],
-        ["4", "c:1", "agent"],
-    ]
-    dollars = [each["dollars"] for each in snowball("report", "s1", "--json").json["calls"]]
-    total = snowball("report", "s1", "--json").json["total"]["dollars"]
-    assert sum(dollars) == pytest.approx(total)
-
-
-def test_show_explain_and_report_name_one_another(snowball: CommandLine) -> None:
-    assert "windlass report s1" in snowball("show", "s1").out
-    shown = snowball("show", "s1", "--call", "2").out
-    assert "windlass explain s1 2" in shown
-    assert "windlass report s1 --call 2" in shown
-    explained = snowball("explain", "s1", "2").out
-    assert "windlass report s1 --call 2" in explained
-    assert "windlass show s1 --call 2" in explained
 
 
 def is_page(text: str) -> bool:
@@ -163,37 +117,6 @@ def test_nothing_that_was_said_acts_on_a_page(windlass: CommandLine) -> None:
         assert is_page(page)
         assert "a &amp; &#39;b&#39;" in page
         assert " & " not in page
-
-
-@pytest.mark.req("CA-28")
-def test_the_store_ranks_sessions_phases_calls_and_messages(snowball: CommandLine) -> None:
-    snowball.write("small.json", cascade(phase("x"), cascade_id="small"))
-    for name in ("t1", "t2"):
-        assert snowball("run", "small.json", "--session", name).code == 0
-    told: dict[str, Any] = snowball("report", "--json").json
-    assert [each["name"] for each in told["cascades"]] == ["test", "small"]
-    assert [each["sessions"] for each in told["cascades"]] == [1, 2]
-    assert told["sessions"][0]["name"] == "s1"
-    assert {each["name"] for each in told["phases"]} == {"a", "b", "c", "x"}
-    assert told["calls"][0]["within"] == "s1"
-    assert told["messages"][0]["what"] == "the result of read_file"
-    assert told["messages"][0]["session_id"] == "s1"
-    (day,) = told["days"]
-    assert day["sessions"] == told["total"]["sessions"] == 3
-    assert day["dollars"] == pytest.approx(told["total"]["dollars"])
-    for ranked in ("sessions", "phases", "calls"):
-        dollars = [each["dollars"] for each in told[ranked]]
-        assert dollars == sorted(dollars, reverse=True)
-    everything = sum(each["dollars"] for each in told["cascades"])
-    assert everything == pytest.approx(told["total"]["dollars"])
-    few = snowball("report", "--cascade", "small", "--limit", "1", "--json").json
-    assert (few["total"]["sessions"], len(few["sessions"])) == (2, 1)
-    number = re.match(r"call (\d+), ", told["calls"][0]["name"])
-    assert number is not None
-    assert snowball("report", "s1", "--call", number[1]).code == 0
-    printed = snowball("report").out
-    for title in ("by cascade", "by day (UTC)", "the dearest messages of the 3 dearest sessions"):
-        assert title in printed
 
 
 @pytest.mark.req("CA-28", "CA-31")
@@ -377,16 +300,9 @@ def test_a_run_that_was_killed_is_named(windlass: CommandLine) -> None:
     assert f"{told}windlass run --resume s1" in printed
 
 
-def test_of_many_phases_the_dearest_are_printed(windlass: CommandLine) -> None:
+def test_of_many_phases_the_dearest_are_printed(
+    windlass: CommandLine, transcript: Transcript
+) -> None:
     windlass.write("many.json", cascade(*(phase(f"p{number}") for number in range(20))))
     assert windlass("run", "many.json", "--session", "s1").code == 0
-    printed = windlass("report", "s1").out
-    assert len(printed.splitlines()) < 55
-    others = next(line for line in printed.splitlines() if line.startswith("10 other phases"))
-    assert others.split()[3] == "10"
-    assert "not listed, since they grew less: 10 phases" in printed
-    assert "p19" in printed
-    told = windlass("report", "s1", "--json").json
-    assert len(told["phases"]) == len(told["growth"]) == 20
-    assert windlass("report", "s1", "--html", "many.html").code == 0
-    assert all(f">p{n}<" in (windlass.folder / "many.html").read_text() for n in range(20))
+    transcript("report_of_many_phases", "report s1")

@@ -11,7 +11,7 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.support.history_cards_kept import CARD_COLUMNS
 from tests.support.history_sql import COLUMNS
-from windlass.engine.cards import indexer
+from windlass.engine.cards import card_queue
 
 SENTENCE = "The pump in hall 7 failed at 14:05, see order P-101. "
 REPORT = SENTENCE * 12
@@ -21,7 +21,7 @@ LARGE = "row after row of a table " * 8_000
 @pytest.fixture
 def asked(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """The session `s1`: a phase that reads a large file, and one that reports."""
-    monkeypatch.setattr(indexer, "DRAIN_S", 60.0)  # a test waits for all cards
+    monkeypatch.setattr(card_queue, "DRAIN_S", 60.0)  # a test waits for all cards
     (windlass.folder / "large.txt").write_text(LARGE)
     windlass.write(
         "one.json",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, Transcript
 
 
 def made(name: str, *phases: tuple[str, str, list[str]]) -> str:
@@ -53,19 +53,16 @@ class TestSubCascades:
         assert [each["calls"] for each in of_disk] == [1, 1]
         assert [each["calls"] for each in sessions(shell, "--cascade", "top")] == [4]
 
-    def test_show_lists_what_ran_below_and_above(self, shell: CommandLine) -> None:
+    def test_what_is_printed_of_them(self, shell: CommandLine, transcript: Transcript) -> None:
         assert shell("run", "top.json", "-i", "disk=sda").code == 0
-        top, logs, disk = sessions(shell)
-        shown = shell("show", "latest").out
-        assert f"session {top['session_id']}: top, completed" in shown
-        assert f"\n{logs['session_id']}" in shown
-        assert f"\n  {disk['session_id']}" in shown
-        below = shell("show", logs["session_id"]).out
-        assert f"sub-cascade of session {top['session_id']}, phase bug" in below
-        view = shell("show", "latest", "--json").json
-        assert [each["cascade_id"] for each in view["children"]] == ["logs", "disk"]
-        assert shell("show", disk["session_id"], "--call", "1").code == 0
-        assert shell("explain", logs["session_id"], "1").code == 0
+        top, logs, disk = (each["session_id"] for each in sessions(shell))
+        assert shell("show", disk, "--call", "1").code == 0
+        assert shell("explain", logs, "1").code == 0
+        transcript(
+            "sub_cascades",
+            *("sessions", f"show {top}", f"show {logs}", f"report {top}"),
+            *("check top.json", "run top.json", "run top.json -i disk=sdb"),
+        )
 
     def test_diff_counts_what_the_list_and_the_run_count(self, shell: CommandLine) -> None:
         runs = [shell("run", "top.json", "-i", f"disk={disk}", "--json").json for disk in "ab"]
@@ -78,27 +75,6 @@ class TestSubCascades:
                 assert beside[key] == top[key] == report[key]
             assert run["usage"]["tokens_in"] == beside["tokens_in"]
 
-    def test_report_adds_what_ran_below(self, shell: CommandLine) -> None:
-        ran = shell("run", "top.json", "-i", "disk=sda", "--json").json
-        costs = shell("report", "latest", "--json").json
-        assert [line["phase"] for line in costs["phases"]] == [
-            "triage",
-            "bug",
-            "bug > logs > find",
-            "bug > logs > find > disk > look",
-        ]
-        for field in ("calls", "tokens_in", "tokens_out", "snowball"):
-            assert costs["total"][field] == sum(line[field] for line in costs["phases"])
-        assert costs["total"]["tokens_in"] == ran["usage"]["tokens_in"]
-        assert costs["total"]["calls"] == 4
-        assert "bug > logs > find" in shell("report", "latest").out
-
-    def test_progress_tells_where_a_child_begins_and_ends(self, shell: CommandLine) -> None:
-        said = shell("run", "top.json", "-i", "disk=sda")
-        assert said.err.count("sub-cascade logs: ") == 2
-        assert "sub-cascade disk: completed" in said.err
-        assert said.err.count("models that will see content") == 1
-
     def test_check_looks_into_all_and_tells_what_they_need(self, shell: CommandLine) -> None:
         said = shell("check", "top.json")
         assert said.code == 0
@@ -108,12 +84,6 @@ class TestSubCascades:
         assert wrong.code == 2
         (mistake,) = wrong.json["mistakes"]
         assert (mistake["file"], mistake["line"]) == ("disk.json", 1)
-
-    def test_a_missing_input_is_refused_before_anything_is_sent(self, shell: CommandLine) -> None:
-        said = shell("run", "top.json")
-        assert said.code == 2
-        assert "needs the input 'disk', which is not given" in said.complaint
-        assert not any(model.requests for model in shell.models)
 
     def test_a_failed_child_names_itself(self, shell: CommandLine) -> None:
         shell.write("disk.json", made("disk", ("look", "{{ input.disk.size }}", [])))

@@ -22,7 +22,7 @@ from tests.support.cli_terminal import ACTS, BAD, COMMANDS, NAME, WAYS
 from tests.tasks.making import atomic
 from windlass.cli.output import Screen, print_json
 from windlass.cli.standard_streams import Escaping
-from windlass.engine.cards import indexer
+from windlass.engine.cards import card_queue
 from windlass.messages import Message
 from windlass.safety.escaping import escaped, escaped_json
 
@@ -46,7 +46,7 @@ KEY = "k\x7f\x9b\u202e[bold]"
 @pytest.fixture
 def hostile(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """A folder and a store in which every text acts on a terminal."""
-    monkeypatch.setattr(indexer, "DRAIN_S", 60.0)
+    monkeypatch.setattr(card_queue, "DRAIN_S", 60.0)
     windlass.write(
         "bad.json",
         cascade(

@@ -26,7 +26,7 @@ from tests.support.engine_bound_thinking import (
     signatures,
     thinking_of,
 )
-from windlass.cli.explanation_text import planner_text
+from windlass.cli.session_text import planner_text
 from windlass.errors import ThinkingRefused
 from windlass.history.sqlite import SqliteStore
 from windlass.report.explanation import explain_call

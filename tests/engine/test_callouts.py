@@ -12,8 +12,7 @@ from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, selections, shown
 from windlass.errors import CascadeError
 from windlass.history.base import Batch, NodeType, Row
-from windlass.history.callout_rows import Callout, find_callouts, find_message
-from windlass.history.marks import CalloutMark
+from windlass.history.marks import Callout, CalloutMark, find_callouts, find_message
 from windlass.history.row_details import json_of
 from windlass.messages import Message, assistant
 from windlass.report.call_views import view_session

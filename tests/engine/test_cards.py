@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.engine.harness import House, Ran, by_phase, call, calls, cascade, phase
-from windlass.engine.cards import card_models, indexer
+from windlass.engine.cards import card_queue, maker
 from windlass.engine.cards.card_queue import failed_of
 from windlass.engine.events import Noted, SessionStarted
 from windlass.errors import ProviderError, StoreError, UsageError
@@ -24,8 +24,7 @@ from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.selection.card import Card
 from windlass.selection.index import Index, Query
-from windlass.selection.vectors import Vectors
-from windlass.selection.wordllama import installed
+from windlass.selection.vectors import Vectors, installed
 from windlass.settings.settings import Settings
 from windlass.wire.base import Request
 
@@ -78,7 +77,7 @@ def look(at: str) -> str:
 def patient(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each run has the tool, and waits for all its cards."""
     house.tools = (look,)
-    monkeypatch.setattr(indexer, "DRAIN_S", 60.0)
+    monkeypatch.setattr(card_queue, "DRAIN_S", 60.0)
 
 
 class TestWhichGetOne:
@@ -293,12 +292,10 @@ class TestSummaries:
     def test_a_cascades_helper_goes_before_the_users(self) -> None:
         settings = Settings.read({}, {"WINDLASS_HELPER_MODEL": "b/user"}, Path())
         named = {"auto_context": {"helper_model": "a/cascade"}}
-        assert card_models.card_options(settings, named).summariser == "a/cascade"
-        assert card_models.card_options(settings, {"auto_context": True}).summariser == "b/user"
+        assert maker.card_options(settings, named).summariser == "a/cascade"
+        assert maker.card_options(settings, {"auto_context": True}).summariser == "b/user"
         assert (
-            card_models.card_options(
-                Settings.read({}, {}, Path()), {"auto_context": True}
-            ).summariser
+            maker.card_options(Settings.read({}, {}, Path()), {"auto_context": True}).summariser
             is None
         )
 
@@ -363,7 +360,7 @@ class TestVectors:
     async def test_without_an_embedding_model_cards_are_made_all_the_same(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("windlass.selection.wordllama.installed", lambda: False)
+        monkeypatch.setattr("windlass.selection.vectors.installed", lambda: False)
         ran = await house.run(two_phases(auto_context={}), replies())
         cards = ran.store.cards(ran.session)
         assert [(len(card.embedding), card.embedding_model) for card in cards] == [(0, "")] * 4
@@ -375,7 +372,7 @@ class TestVectors:
     async def test_one_that_fails_costs_the_vectors_alone(
         self, house: House, monkeypatch: pytest.MonkeyPatch, answer: Any
     ) -> None:
-        monkeypatch.setattr(card_models, "embedder_of", lambda *_: lambda: Odd(answer))
+        monkeypatch.setattr(maker, "embedder_of", lambda *_: lambda: Odd(answer))
         ran = await house.run(two_phases(auto_context={}), replies())
         assert ran.result.status == "completed"
         assert len(ran.store.cards(ran.session)) == 4
@@ -387,7 +384,7 @@ class TestVectors:
     async def test_two_models_in_one_session_are_never_compared(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(card_models, "embedder_of", lambda *_: lambda: Odd([[0.6, 0.8]]))
+        monkeypatch.setattr(maker, "embedder_of", lambda *_: lambda: Odd([[0.6, 0.8]]))
         ran = await house.run(two_phases(auto_context={}), replies())
         first, second, *_ = ran.store.cards(ran.session)
         other = Odd([[0.0, 1.0]])
@@ -410,7 +407,7 @@ class TestBeside:
     async def test_a_turn_does_not_wait_for_a_card(
         self, house: House, summarised: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(indexer, "DRAIN_S", 0.2)
+        monkeypatch.setattr(card_queue, "DRAIN_S", 0.2)
 
         async def never(request: Request) -> str:
             await asyncio.sleep(600)
@@ -428,7 +425,7 @@ class TestBeside:
     async def test_what_is_left_is_made_by_the_next_run(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(indexer, "DRAIN_S", 0.0)
+        monkeypatch.setattr(card_queue, "DRAIN_S", 0.0)
         left = await house.run(two_phases(auto_context={}), replies())
         assert len(left.store.cards(left.session)) < 4
 
@@ -446,7 +443,7 @@ class TestBeside:
     ) -> None:
         put = SqliteStore.put_cards
         failing = [StoreError("the disk is full")]
-        monkeypatch.setattr(indexer, "_RETRY_S", (0.05,))
+        monkeypatch.setattr(card_queue, "_RETRY_S", (0.05,))
 
         def fail_once(self: SqliteStore, session_id: str, cards: Sequence[Card]) -> None:
             if failing:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import windlass
-from windlass.engine.cards.card_models import maker_of
-from windlass.engine.cards.card_queue import make_cards
+from windlass.engine.cards.card_queue import make_cards, queue_of
+from windlass.engine.cards.maker import maker_of
 from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteStore
 from windlass.settings.settings import Settings
@@ -84,7 +84,8 @@ def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
         assert [one for one in store.verify() if one.severity == "damage"] == []
         settings = Settings.read({}, {}, tmp_path)
         maker = maker_of(settings, lambda name: pytest.fail(f"{name} was asked"), {})
-        told = asyncio.run(make_cards(store, "s", maker, lambda row: replace(row, trace_id="t")))
+        queue = queue_of(store, "s", maker, lambda row: replace(row, trace_id="t"))
+        told = asyncio.run(make_cards(queue))
         after = {card.id: card for card in store.cards("s")}
         assert told.made == len(after) - len(before) > 0
         assert set(replies) <= after.keys()

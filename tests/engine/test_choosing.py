@@ -26,7 +26,7 @@ from tests.support.engine_choosing import (
     selecting,
     talk,
 )
-from windlass.engine.choosing import _session_index as session
+from windlass.engine.choosing import session_index as session
 from windlass.errors import ProviderError
 from windlass.history.base import NodeType
 from windlass.history.row_details import json_of
@@ -691,7 +691,7 @@ class TestTrouble:
     async def test_no_embedding_model_is_said_and_words_choose(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("windlass.selection.wordllama.installed", lambda: False)
+        monkeypatch.setattr("windlass.selection.vectors.installed", lambda: False)
         said = selecting(selection={"strategy": "semantic"})
         ran = await house.run(
             cascade(*SEVEN, asks("last", "rivers"), auto_context=said), pages(*TOPICS)

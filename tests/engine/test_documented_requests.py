@@ -12,7 +12,7 @@ from tests.engine.harness import House, by_phase, call, calls, cascade, phase
 from tests.engine.logs import log, logs, lookup, reading, shown
 from tests.support.engine_choosing import SEVEN, TOPICS, asks, pages, selecting, talk
 from tests.support.engine_context import RED, draw, look_up, url
-from windlass.engine.cards import indexer
+from windlass.engine.cards import card_queue
 from windlass.history.base import NodeType
 from windlass.history.card_rows import cards_of
 from windlass.history.row_details import json_of
@@ -196,7 +196,7 @@ class TestCards:
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("WINDLASS_CARDS_SUMMARISER", "scripted/sum")
-        monkeypatch.setattr(indexer, "DRAIN_S", 60.0)
+        monkeypatch.setattr(card_queue, "DRAIN_S", 60.0)
         written: list[str] = []
         plain = by_phase({"a": ["The pump in hall 7 failed at 14:05. " * 12]})
 

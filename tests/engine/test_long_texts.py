@@ -18,8 +18,7 @@ from windlass.messages import Message, user
 from windlass.selection import _words as words
 from windlass.selection import index
 from windlass.selection.index import Index
-from windlass.selection.vectors import Vectors
-from windlass.selection.wordllama import WordLlamaEmbedder
+from windlass.selection.vectors import Vectors, WordLlamaEmbedder
 from windlass.window.entries import Item
 from windlass.wire.base import Request
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, shown
-from windlass.engine.turn.recall import recall
+from windlass.engine.session_tools import recall
 from windlass.history.base import NodeType
 from windlass.history.bodies_at_once import FILE
 from windlass.messages import Message

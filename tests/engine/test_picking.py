@@ -23,8 +23,7 @@ from windlass.errors import ProviderError
 from windlass.history.base import NodeType
 from windlass.providers.scripted import Scripted
 from windlass.report.costs import session_cost
-from windlass.text.mutations import AUGMENTATIONS, REWRITES
-from windlass.text.prompts import VARIATIONS
+from windlass.text.prompts import AUGMENTATIONS, REWRITES, VARIATIONS
 from windlass.wire.base import Request, Usage
 
 

@@ -13,8 +13,8 @@ import windlass
 from tests.strategies import conversations
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Scripted
-from windlass.window.cut_points import last_turns, turns
 from windlass.window.entries import Item, show
+from windlass.window.replayed import last_turns, turns
 from windlass.wire.openai import check_sequence
 
 

@@ -20,10 +20,10 @@ from windlass.history.base import NodeType, SessionFilter, SessionInfo
 from windlass.history.row_details import json_of
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
-from windlass.report._unfinished import unbilled
 from windlass.report.account import AccountTree
 from windlass.report.call_views import view_session
 from windlass.report.diff import compare_sessions
+from windlass.report.session_costs import unbilled
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 

@@ -16,7 +16,7 @@ from windlass.errors import BudgetExceeded, PhaseFailed
 from windlass.history.base import NodeType
 from windlass.history.row_details import json_of
 from windlass.messages import Message
-from windlass.safety import pattern_search
+from windlass.safety import patterns
 from windlass.tools.base import ToolContext
 from windlass.window.originals import file_name, reference
 from windlass.wire.base import Request
@@ -541,7 +541,7 @@ class TestExtraction:
     async def test_a_search_that_takes_too_long_fails_the_phase_and_is_recorded(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pattern_search, "SECONDS", 0.5)
+        monkeypatch.setattr(patterns, "SECONDS", 0.5)
         wanted = {"pattern": "(?=a)((?:a+)+)$", "store_as": "found"}
         ran = await house.run(
             cascade(phase("a", output_extraction=wanted), phase("b")), {"a": ["a" * 10_000 + "!"]}
@@ -556,7 +556,7 @@ class TestExtraction:
     async def test_a_schema_whose_pattern_takes_too_long_fails_the_phase(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pattern_search, "SECONDS", 0.5)
+        monkeypatch.setattr(patterns, "SECONDS", 0.5)
         schema = {"type": "object", "properties": {"x": {"pattern": "(?=a)(a+)+$"}}}
         said = json.dumps({"x": "a" * 10_000 + "!"})
         ran = await house.run(cascade(phase("a", output_schema=schema)), {"a": [said]})

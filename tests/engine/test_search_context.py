@@ -93,7 +93,7 @@ async def test_bad_questions_are_answered_in_words(
 
 @pytest.mark.req("AC-108")
 async def test_what_nobody_said_is_not_found(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.selection.wordllama.installed", lambda: False)
+    monkeypatch.setattr("windlass.selection.vectors.installed", lambda: False)
     _, said = await found(house, "zzzqqq")
     assert said == "nothing said in this session matches 'zzzqqq'"
 

@@ -371,6 +371,7 @@ def test_a_dry_run_shows_the_tools_and_leaves_no_server(
     tmp_path: Path, pid_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from windlass.api.loading import load_cascade
+    from windlass.engine.cascade_run import Access
     from windlass.engine.opening import open_session
     from windlass.engine.setup import prepare
     from windlass.engine.turn.forecast import forecast_cost
@@ -389,7 +390,7 @@ def test_a_dry_run_shows_the_tools_and_leaves_no_server(
             {},
             session,
             settings=settings,
-            resolve=lambda name: (provider, provider.model(name)),
+            access=Access(lambda name: (provider, provider.model(name))),
             on_event=lambda event: None,
         )
         forecast = asyncio.run(forecast_cost(run, "openai/gpt-4o"))

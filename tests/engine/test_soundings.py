@@ -20,8 +20,8 @@ from tests.window.cache import Cache, Read
 from windlass.engine.soundings.evaluating import read_winner
 from windlass.errors import PhaseFailed, ProviderError
 from windlass.history.base import NodeType
-from windlass.history.callout_rows import find_callouts
 from windlass.history.lanes import standing
+from windlass.history.marks import find_callouts
 from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message, Text

@@ -12,8 +12,8 @@ from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.support.engine_resume import Gone, Model, resumed
 from windlass.engine.resume.journal import Journal, TurnRecord
 from windlass.errors import ToolError
-from windlass.history._union import read_details
 from windlass.history.base import NodeType
+from windlass.history.packing import read_details
 from windlass.history.row_details import (
     INTERRUPTED_TEXT,
     RowDetails,

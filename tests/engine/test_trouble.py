@@ -389,7 +389,7 @@ class TestCancelling:
             draining.set()
             await asyncio.sleep(60)
 
-        monkeypatch.setattr("windlass.engine.cards.indexer.CardIndexer.drain", drain)
+        monkeypatch.setattr("windlass.engine.cards.card_queue.CardIndexer.drain", drain)
         given = cascade(phase("a"), auto_context={})
         running = asyncio.ensure_future(house.run(given, session_id="s1"))
         await asyncio.wait_for(draining.wait(), 30)

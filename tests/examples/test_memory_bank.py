@@ -6,7 +6,7 @@ import pytest
 from examples.run_all import EXAMPLES
 
 from tests.examples.conftest import Play, Played, original_input
-from windlass.history.callout_rows import find_callouts
+from windlass.history.marks import find_callouts
 from windlass.history.sqlite import SqliteStore
 
 EXAMPLE = "memory_bank.json"

@@ -11,8 +11,7 @@ from tests.history.builders import a_session, row, start
 from tests.memory.making import Clock, banks_of
 from windlass.errors import UsageError
 from windlass.history.base import BANK, Batch, NodeType, Row
-from windlass.history.callout_rows import find_callouts, find_message
-from windlass.history.marks import CalloutMark
+from windlass.history.marks import CalloutMark, find_callouts, find_message
 from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import user

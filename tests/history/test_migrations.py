@@ -15,7 +15,7 @@ from tests.history.builders import LONG, a_session, start, take_parents
 from windlass.errors import StoreError
 from windlass.history.base import Batch, Outcome
 from windlass.history.sqlite import SqliteStore, _connect
-from windlass.history.sqlite import _migrations as migrations
+from windlass.history.sqlite import _schema as migrations
 from windlass.history.sqlite._schema import COLUMNS_2, DROPPED_3, TABLES_1, VIEWS_1, VIEWS_3
 
 

@@ -17,7 +17,7 @@ from tests.history.builders import start
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import Batch
 from windlass.history.sqlite import SqliteStore
-from windlass.history.sqlite import _migrations as migrations
+from windlass.history.sqlite import _schema as migrations
 from windlass.providers.scripted import Scripted
 
 # All commands in one process: to start one for each would take most of the time.

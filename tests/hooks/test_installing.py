@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine, windlass
 from windlass.hooks import client, installing
-from windlass.hooks.agents.claude_code import EVENTS
+from windlass.hooks.agents import EVENTS
 from windlass.hooks.options import HookOptions, read_options
 
 __all__ = ["windlass"]

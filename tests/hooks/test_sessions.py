@@ -10,9 +10,8 @@ import pytest
 import windlass
 from tests.support.hooks_agent import RecordingAgent, bash, lines
 from windlass.api.opening import open_store
-from windlass.hooks.delivery import deliveries, main_transcript
 from windlass.hooks.handler import HookHandler, HookRequest
-from windlass.hooks.hook_journal import HookJournal
+from windlass.hooks.hook_journal import HookJournal, deliveries, main_transcript
 from windlass.hooks.hooked_sessions import store_hooked
 from windlass.hooks.outcome import hook_report
 from windlass.hooks.status import hook_status, journal_sessions

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.hooks_events import after, bash, output
 from windlass.hooks.agent_events import ToolEvent
-from windlass.hooks.agents.claude_code import ClaudeCode
+from windlass.hooks.agents import ClaudeCode
 from windlass.hooks.shapes import CLAUDE_CODE, SHAPES, Shape, shape_of
 
 PERSISTED = {"persistedOutputPath": "/tmp/t/1.txt", "persistedOutputSize": 90_000}

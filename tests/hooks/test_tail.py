@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.importing.making import DATA, Session, call, result, text
-from windlass.hooks._tail import Tail
 from windlass.hooks.agent_events import SeenCall
+from windlass.hooks.agent_threads import Tail
 from windlass.importing.streams import recordings
 
 OWN_MODEL = "anthropic/claude-opus-4-5-20251101"
@@ -269,7 +269,7 @@ def test_of_a_transcript_of_20_mb_the_end_is_read_in_time(tmp_path: Path) -> Non
 def test_a_leap_over_what_is_too_much_to_read_is_no_appending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.hooks._tail._MOST_BYTES", 1_000)
+    monkeypatch.setattr("windlass.hooks.agent_threads._MOST_BYTES", 1_000)
     session = parallel((0, 1))
     path = tmp_path / "t.jsonl"
     tail = tail_of(path, session.records[:1])

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from tests.importing.making import Session, call, result
 from tests.support.hooks_events import listing, log
-from windlass.hooks._tail import Tail
 from windlass.hooks.agent_events import AgentPlace, ToolEvent
-from windlass.hooks.agent_threads import AgentThread, ShortForm
+from windlass.hooks.agent_threads import AgentThread, ShortForm, Tail
 from windlass.hooks.shapes import CLAUDE_CODE
 from windlass.window.options import Policy
 

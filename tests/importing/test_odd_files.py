@@ -14,7 +14,7 @@ from tests.importing.making import write_lines
 from tests.support.importing_odd_files import FILES
 from windlass.errors import UsageError
 from windlass.history.sqlite import SqliteStore
-from windlass.importing.imported import import_into
+from windlass.importing.storing import import_into
 
 ODD: tuple[Any, ...] = (
     *(None, True, -1, 0, 1.5, 10**400, "", "x", "\ud800", "\x00", [], {}, [None], [[]], ["x"]),

@@ -10,12 +10,20 @@ import pytest
 
 from windlass.errors import ToolError, UsageError
 from windlass.injectors import Rendered, Situation
-from windlass.injectors.base import FailedCall
+from windlass.injectors.base import FailedCall, ReadableBanks
 from windlass.injectors.markdown import read_page
 from windlass.injectors.matched import Knowledge, Playbooks, UserMemory
-from windlass.injectors.retained_errors import ErrorRetention, failure_line, update_failures
+from windlass.injectors.reminders import (
+    ErrorRetention,
+    PlanStatus,
+    PlanStep,
+    TaskPlan,
+    TodoRewriter,
+    failure_line,
+    plan_in,
+    update_failures,
+)
 from windlass.injectors.skills import Skills, ask_for_skill
-from windlass.injectors.todo import PlanStatus, PlanStep, TaskPlan, TodoRewriter, plan_in
 from windlass.memory.banks import Memory
 
 
@@ -107,7 +115,7 @@ class TestUserMemory:
             assert banks == ("likes",)
             return self.HELD
 
-        return at(tmp_path, task, banks=("likes",), memories=memories)
+        return at(tmp_path, task, banks=ReadableBanks(("likes",), memories))
 
     def test_the_best_match_first_then_the_newest_three_in_all(self, tmp_path: Path) -> None:
         said = UserMemory().render(self.seen(tmp_path, "Draw charts of sales"))
@@ -223,7 +231,7 @@ class TestTodo:
         )
 
     def test_it_stands_last(self) -> None:
-        from windlass.injectors.known import BUILTIN
+        from windlass.injectors.orchestrate import BUILTIN
 
         dynamic = [kind for kind in BUILTIN.values() if kind.tier == "DYNAMIC"]
         assert max(dynamic, key=lambda kind: kind.priority) is TodoRewriter

@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from windlass.errors import ContextError
 from windlass.injectors import Injector, Item, Rendered, Situation, Tier
-from windlass.injectors.known import BUILTIN, InjectorSpec, make_injector
-from windlass.injectors.orchestrate import Placed, render_blocks, share_of_caps, sort_injectors
+from windlass.injectors.orchestrate import (
+    BUILTIN,
+    InjectorSpec,
+    Placed,
+    make_injector,
+    render_blocks,
+    share_of_caps,
+    sort_injectors,
+)
 from windlass.settings.modules import Modules
 from windlass.text.tokens import FamilyCounter
 
@@ -93,10 +100,10 @@ def test_a_block_never_passes_its_cap_and_holds_whole_items(
     items: list[str], cap: int, tier: Tier
 ) -> None:
     for block in render_blocks([made(tier, *items, cap=cap)], tier, SEEN, COUNT):
-        assert block.tokens == (COUNT(block.text) if block.text else 0) <= cap
+        assert block.details.tokens == (COUNT(block.text) if block.text else 0) <= cap
         shown = [item.text for item in block.items]
         assert block.text == "\n".join(shown)
-        assert len(shown) + len(block.cut) == len(items)
+        assert len(shown) + len(block.details.cut) == len(items)
         left = iter(items)
         assert all(text in left for text in shown)  # in their order, letter for letter
 
@@ -106,19 +113,19 @@ def test_a_stable_block_is_never_cut() -> None:
     (block,) = render_blocks([made(Tier.STABLE, "word " * 100, cap=5)], Tier.STABLE, SEEN, COUNT)
     assert block.text == "word " * 100
     assert block.over
-    assert block.cut == ()
+    assert block.details.cut == ()
 
 
 def test_what_does_not_fit_is_left_out_and_named() -> None:
     placed = made(Tier.SESSION, "short", "long " * 100, "also short", cap=20)
     (block,) = render_blocks([placed], Tier.SESSION, SEEN, COUNT)
     assert block.text == "short\nalso short"
-    assert block.cut == ("item 1",)
+    assert block.details.cut == ("item 1",)
 
 
 def test_a_block_of_which_nothing_fits_has_no_text() -> None:
     (block,) = render_blocks([made(Tier.SESSION, "long " * 100, cap=3)], Tier.SESSION, SEEN, COUNT)
-    assert (block.text, block.tokens, block.cut) == ("", 0, ("item 0",))
+    assert (block.text, block.details.tokens, block.details.cut) == ("", 0, ("item 0",))
 
 
 @pytest.mark.req("CE-51")
@@ -130,7 +137,7 @@ def test_caps_shrink_with_the_room_that_is_left() -> None:
     assert share_of_caps(placed, 1_600) == 0.5  # a quarter of it, for caps of 800 together
     assert share_of_caps(placed, -5) == 0.0
     (block,) = render_blocks([made(Tier.SESSION, "a", "b " * 15)], Tier.SESSION, SEEN, COUNT, 0.1)
-    assert (block.cap, block.full_cap, block.text) == (5, 50, "a")
+    assert (block.details.cap, block.details.full_cap, block.text) == (5, 50, "a")
 
 
 def test_a_guard_keeps_an_injector_from_being_asked() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.injectors.variation import (
+from windlass.injectors.base import (
     LABELS,
     LISTINGS,
     PLAIN,

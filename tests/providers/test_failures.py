@@ -7,7 +7,7 @@ import json
 import pytest
 
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited
-from windlass.providers._refusals import Endpoint
+from windlass.providers._http import Endpoint
 
 ENDPOINT = Endpoint("openai", "https://host/v1", "OPENAI_API_KEY", "sk-very-secret")
 

@@ -10,7 +10,7 @@ import pytest
 from windlass.caching.rates import cost, rate
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, UsageError
 from windlass.providers import litellm as module
-from windlass.providers._refusals import Endpoint
+from windlass.providers._http import Endpoint
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import catalog, find
 from windlass.providers.litellm import failure_of

@@ -52,76 +52,6 @@ def counts(server: ModelServer) -> list[tuple[int, int, int]]:
 
 
 class TestAnthropic:
-    def test_each_mark_writes_for_the_time_that_it_asks_for(self, server: ModelServer) -> None:
-        system = [block(LONG, HOUR)]
-        usage = claude(server, [block(TEXT, FIVE)], system=system)["usage"]
-        made = usage["cache_creation"]
-        assert made["ephemeral_1h_input_tokens"] > 2_000 < made["ephemeral_5m_input_tokens"]
-        assert usage["cache_creation_input_tokens"] == sum(made.values())
-        server.clock.wait(301)
-        claude(server, [block(TEXT, FIVE)], system=system)
-        server.clock.wait(3_601)
-        claude(server, [block(TEXT, FIVE)], system=system)
-        (_, five, hour), *later = counts(server)
-        assert later == [(hour, five, 0), (0, five, hour)]
-
-    def test_a_use_makes_an_entry_live_on(self, server: ModelServer) -> None:
-        for _ in range(3):
-            claude(server, [block(TEXT, FIVE)])
-            server.clock.wait(200)
-        (_, written, _), *later = counts(server)
-        assert later == [(written, 0, 0)] * 2
-
-    @pytest.mark.parametrize(
-        ("model", "least"),
-        [
-            ("claude-sonnet-5-5", 512),
-            ("claude-sonnet-5", 1_024),
-            ("claude-sonnet-4-5", 1_024),
-            ("claude-haiku-4-5", 4_096),
-            ("team-sonnet", 1_024),
-        ],
-    )
-    def test_a_prefix_is_kept_from_the_models_minimum_on(
-        self, server: ModelServer, model: str, least: int
-    ) -> None:
-        for tokens in (least - 30, least):
-            claude(server, [block("abcd" * tokens, FIVE)], model=model)
-        (_, short, _), (_, long, _) = counts(server)
-        assert short == 0
-        assert least <= long < least + 30
-
-    def test_what_other_conversations_wrote_is_read(self, server: ModelServer) -> None:
-        for text in ("One?", "Two?"):
-            claude(server, text, system=[block(LONG, FIVE)], tools=[TOOL])
-        (_, written, _), second = counts(server)
-        assert second == (written, 0, 0)
-        claude(server, "Two?", system=[block(LONG, FIVE)], tools=[{**TOOL, "name": "see"}])
-        assert counts(server)[-1][0] == 0
-
-    def test_a_mark_of_the_whole_request_stands_at_its_end(self, server: ModelServer) -> None:
-        claude(server, TEXT, cache_control=FIVE)
-        claude(server, TEXT, "Yes.", "Go on.", cache_control=FIVE)
-        (_, first, _), (read, second, _) = counts(server)
-        assert read == first > second > 0
-
-    def test_an_entry_is_found_within_twenty_blocks(self, server: ModelServer) -> None:
-        claude(server, [block(TEXT, FIVE)])
-        for more in (20, 19):
-            claude(server, [block(TEXT), *[block("More.")] * (more - 1), block("End.", FIVE)])
-        (_, written, _), far, near = counts(server)
-        assert (far[0], near[0]) == (0, written)
-
-    def test_a_picture_begins_the_messages_anew_and_leaves_the_system_prompt(
-        self, server: ModelServer
-    ) -> None:
-        source = {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}
-        for last in ([], [{"type": "image", "source": source}]):
-            claude(server, [block(TEXT, FIVE), *last], system=[block(LONG, FIVE)])
-        (_, all_of_it, _), (read, written, _) = counts(server)
-        assert read + written == all_of_it
-        assert written > 2_000 < read
-
     @pytest.mark.parametrize(
         ("body", "told"),
         [
@@ -139,11 +69,6 @@ class TestAnthropic:
         assert told in claude(server, "Go.", **body)["error"]["message"]
         assert len(server.refused) == 1
         assert server.billed == []
-
-    def test_a_mark_of_the_whole_request_and_another_at_its_end(self, server: ModelServer) -> None:
-        refused = claude(server, [block("Go.", HOUR)], cache_control=FIVE)
-        assert "Top-level cache_control has ttl='5m'" in refused["error"]["message"]
-        assert claude(server, [block("Go.", FIVE)], cache_control=FIVE)["content"]
 
     def test_what_stands_at_the_wrong_place_is_refused(self, server: ModelServer) -> None:
         use = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
@@ -173,15 +98,6 @@ class TestAnthropic:
             both = [{"role": "assistant", "content": one["content"]} for one in (paused, said)]
             last = {"role": "user", "content": "And then?"}
             assert claude(at, "When?", *both, last, tools=[search])["type"] == "message"
-
-    def test_its_newest_version_takes_less(self, server: ModelServer) -> None:
-        for version, kind in (("2023-06-01", "message"), ("2026-10-21", "error")):
-            asked: dict[str, Any] = {
-                "max_tokens": 9,
-                "messages": [{"role": "user", "content": "Go."}],
-                "top_p": 1,
-            }
-            assert ask(server, version=version, model="claude-opus-4-5", **asked)["type"] == kind
 
 
 class TestBills:
@@ -227,87 +143,3 @@ def openai(server: ModelServer, *texts: Any, model: str = "gpt-5", **more: Any) 
         for at, one in enumerate(texts)
     ]
     return ask(server, "/v1/chat/completions", model=model, messages=messages, **more)
-
-
-class TestPrefixes:
-    def test_the_longest_common_beginning_is_read_in_steps(self, server: ModelServer) -> None:
-        openai(server, TEXT)
-        usage = openai(server, TEXT, "Yes.", "Go on.")["usage"]
-        read = usage["prompt_tokens_details"]["cached_tokens"]
-        assert read % 128 == 0
-        assert usage["prompt_tokens"] - 300 < read < usage["prompt_tokens"]
-        openai(server, TEXT[:3_000])
-        server.clock.wait(301)
-        openai(server, TEXT)
-        assert [read for read, *_ in counts(server)[2:]] == [0, 0]
-
-    def test_another_key_leads_to_another_machine(self, server: ModelServer) -> None:
-        for key in ("a", "b", "a"):
-            openai(server, TEXT, prompt_cache_key=key)
-        first, second, third = (read for read, *_ in counts(server))
-        assert (first, second) == (0, 0)
-        assert third > 2_000
-
-    def test_gemini_reads_from_its_minimum_on(self, server: ModelServer) -> None:
-        for text in (TEXT[:7_000], TEXT, TEXT):
-            contents = [{"role": "user", "parts": [{"text": text}]}]
-            path = "/v1beta/models/gemini-2.5-flash:generateContent"
-            ask(server, path, contents=contents)
-        assert [read > 2_048 for read, *_ in counts(server)] == [False, False, True]
-
-
-MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
-EXPLICIT = {"prompt_cache_options": {"mode": "explicit"}}
-
-
-class TestBreakpoints:
-    def test_the_newest_message_is_written_and_read_by_the_next(self, server: ModelServer) -> None:
-        openai(server, TEXT, model="gpt-6-sol")
-        usage = openai(server, TEXT, "Yes.", "Go on.", model="gpt-6-sol")["usage"]
-        (_, first, _), (read, second, _) = counts(server)
-        assert read == first > 2_000
-        assert usage["prompt_tokens_details"] == {
-            "cached_tokens": read,
-            "cache_write_tokens": second,
-        }
-        assert 0 < second < 50
-
-    def test_another_newest_message_finds_nothing_without_a_mark(self, server: ModelServer) -> None:
-        system = {"role": "system", "content": [{"type": "text", "text": LONG}]}
-        for text in ("One?", "Two?"):
-            openai(server, system, {"role": "user", "content": text}, model="gpt-6-sol")
-        assert [read for read, *_ in counts(server)] == [0, 0]
-        system["content"][0] |= MARK  # type: ignore[index,operator]
-        for text in ("One?", "Two?"):
-            user = {"role": "user", "content": text}
-            openai(server, system, user, model="gpt-6-sol", **EXPLICIT)
-        (*_, (_, written, _), last) = counts(server)
-        assert last == (written, 0, 0)
-
-    def test_without_marks_the_explicit_mode_caches_nothing(self, server: ModelServer) -> None:
-        for _ in range(2):
-            openai(server, TEXT, model="gpt-6-sol", **EXPLICIT)
-        assert counts(server) == [(0, 0, 0)] * 2
-
-    @pytest.mark.parametrize(
-        ("part", "more", "told"),
-        [
-            (MARK, {}, "prompt_cache_breakpoint"),
-            ({}, EXPLICIT, "prompt_cache_options"),
-            ({"cache_control": FIVE}, {}, "cache_control"),
-        ],
-    )
-    def test_older_models_know_none(
-        self, server: ModelServer, part: Any, more: Any, told: str
-    ) -> None:
-        parts = [{"type": "text", "text": TEXT, **part}]
-        assert (
-            told in openai(server, {"role": "user", "content": parts}, **more)["error"]["message"]
-        )
-
-    def test_a_text_is_the_same_as_one_part_of_it(self, server: ModelServer) -> None:
-        openai(server, TEXT, model="gpt-6-sol")
-        parts = [{"type": "text", "text": TEXT}]
-        openai(server, {"role": "user", "content": parts}, model="gpt-6-sol")
-        (_, written, _), again = counts(server)
-        assert again == (written, 0, 0)

@@ -11,7 +11,6 @@ import pytest
 import windlass
 from tests.engine.harness import cascade, phase
 from tests.providers.thinking_server import ModelRules, Say, ThinkingServer, thinking_server
-from tests.validators.thinking import CONTROLS
 
 NEW = "claude-opus-5-5"
 TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object"}}
@@ -52,23 +51,6 @@ class TestTheServer:
             counted = post(server, body("Gone", first["content"], "On"), "/messages/count_tokens")
             assert counted["error"]["message"] == told
 
-    def test_it_is_told_what_was_dropped(self) -> None:
-        with thinking_server("One.") as server:
-            first = post(server, body("Go"), anthropic_beta=CONTROLS)
-            assert first["input_transformations"] == []
-            binding = {"prefix_mismatch_behavior": "drop_block"}
-            asked = body("Gone", first["content"], "On")
-            asked["thinking"] = {"type": "adaptive", "block_binding": binding}
-            assert "Extra inputs" in post(server, asked)["error"]["message"]
-            (dropped,) = post(server, asked, anthropic_beta=CONTROLS)["input_transformations"]
-            assert dropped["path"] == "messages.1.content.0"
-
-    def test_a_model_that_binds_nothing_reads_everything(self) -> None:
-        with thinking_server("One.") as server:
-            first = post(server, body("Go", model="claude-opus-5"))
-            asked = body("Gone", first["content"], "On", model="claude-opus-5")
-            assert post(server, asked)["type"] == "message"
-
     @pytest.mark.parametrize(
         ("more", "told"),
         [
@@ -89,21 +71,6 @@ class TestTheServer:
             assert post(server, asked)["type"] == "message"
         with thinking_server("{}", rules=ModelRules(schemas=False)) as server:
             assert "output_config" in post(server, asked)["error"]["message"]
-
-    def test_what_is_marked_is_written_and_read(self) -> None:
-        mark = {"cache_control": {"type": "ephemeral"}}
-        asked = body([{"type": "text", "text": "Go " * 4_000, **mark}])
-        with thinking_server("One.") as server:
-            wrote, read = (post(server, asked)["usage"] for _ in range(2))
-        size = wrote["cache_creation_input_tokens"]
-        assert size > 3_000
-        assert (read["cache_read_input_tokens"], read["cache_creation_input_tokens"]) == (size, 0)
-
-    def test_a_stream_says_the_same(self) -> None:
-        with thinking_server(Say("Look.", [("look", {"number": 2})], ["Hm."])) as server:
-            told = post(server, body("Go", stream=True))
-        for kind in ("thinking_delta", "signature_delta", "text_delta", "input_json_delta"):
-            assert kind in told
 
 
 @pytest.mark.parametrize("stream", ["true", "false"])

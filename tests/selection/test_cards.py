@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.strategies import png, rough_texts
 from windlass.messages import Message, ToolCall, assistant, system, tool, user
-from windlass.selection.making import CHUNK_TOKENS, card_of, chunks, wants_card
-from windlass.selection.summary import SUMMARY_CHARS, VERBATIM, summary_of
+from windlass.selection.making import (
+    CHUNK_TOKENS,
+    SUMMARY_CHARS,
+    VERBATIM,
+    card_of,
+    chunks,
+    summary_of,
+    wants_card,
+)
 from windlass.text.pictures import picture
 from windlass.window.entries import Item
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import windlass.selection.wordllama
+import windlass.selection.vectors
 from tests.selection.talks import Meanings
 from windlass.errors import UsageError
 from windlass.selection.options import Threshold, read_threshold
-from windlass.selection.vectors import embed_texts, unrelated_cosine
-from windlass.selection.wordllama import WordLlamaEmbedder, installed
+from windlass.selection.vectors import WordLlamaEmbedder, embed_texts, installed, unrelated_cosine
 
 needs_model = pytest.mark.skipif(not installed(), reason="the extra 'embeddings' is not installed")
 
@@ -50,7 +49,7 @@ class TestVectors:
 
 class TestTheEmbeddedModel:
     def test_that_is_missing_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(windlass.selection.wordllama, "installed", lambda: False)
+        monkeypatch.setattr(windlass.selection.vectors, "installed", lambda: False)
         with pytest.raises(UsageError, match=r"pip install 'windlass\[embeddings\]'.*embedder="):
             WordLlamaEmbedder()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from windlass.api.loading import load_cascade
 from windlass.cascade.children import ReadyCascade
+from windlass.engine.cascade_run import Access
 from windlass.engine.opening import open_session
 from windlass.engine.setup import prepare
 from windlass.engine.turn.forecast import Forecast, forecast_cost
@@ -26,7 +27,7 @@ async def forecast(folder: Path, made: dict[str, Any], **models: Provider) -> Fo
             {},
             session,
             settings=settings,
-            resolve=lambda name: (models[name[0]], models[name[0]].model(name[2:])),
+            access=Access(lambda name: (models[name[0]], models[name[0]].model(name[2:]))),
             on_event=lambda event: None,
         )
         return await forecast_cost(run, PRICED)

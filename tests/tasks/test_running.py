@@ -15,7 +15,7 @@ from tests.engine.harness import call, calls, without_steps
 from tests.tasks.conftest import TaskHouse, asked, inputs
 from tests.tasks.making import atomic, block, reduce, sequential
 from windlass.engine.events import InputEnded
-from windlass.engine.tasks._grouping import grouped
+from windlass.engine.tasks.task_runner import grouped
 from windlass.errors import (
     BadRequest,
     ContextError,

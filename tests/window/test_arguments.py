@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies import conversations
 from tests.window.stepping import holds_for_every_window, windows
 from windlass.messages import Message, Opaque, ToolCall, assistant, tool, user
-from windlass.window.policies.rare.arguments import Arguments
+from windlass.window.policies.rare import Arguments
 
 
 def said_with(arguments: str, *parts: Opaque) -> list[Message]:

@@ -15,11 +15,7 @@ from windlass.window.entries import Item
 from windlass.window.policies.budget import TokenBudget
 from windlass.window.policies.images import Images
 from windlass.window.policies.loops import Loops
-from windlass.window.policies.rare.arguments import Arguments
-from windlass.window.policies.rare.decay import Decay, DecayOptions
-from windlass.window.policies.rare.folding import Folding
-from windlass.window.policies.rare.masking import Masking
-from windlass.window.policies.rare.subtasks import Subtasks
+from windlass.window.policies.rare import Arguments, Decay, DecayOptions, Folding, Masking, Subtasks
 from windlass.window.policies.reasoning import Reasoning
 from windlass.window.policies.sliding import Sliding
 from windlass.wire.openai import check_sequence

@@ -13,7 +13,7 @@ from tests.window.stepping import holds_for_every_window, refusals, texts, windo
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
-from windlass.window.policies.rare.decay import Decay, DecayOptions
+from windlass.window.policies.rare import Decay, DecayOptions
 from windlass.wire.openai import check_sequence
 
 SUMMARY = "Looked at ten orders; none was late. Order #W101 is open."

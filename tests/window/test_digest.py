@@ -26,7 +26,7 @@ from windlass.window.encode import encode
 from windlass.window.entries import Item
 from windlass.window.names import names_in, names_said, unescaped, whole_names
 from windlass.window.policies.digest import Digest
-from windlass.window.policies.rare.masking import Masking
+from windlass.window.policies.rare import Masking
 
 FILLER = "the quick brown fox jumps over the lazy dog and goes home again\n" * 12
 

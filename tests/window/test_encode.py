@@ -18,7 +18,7 @@ from windlass.window.encode._jsontext import NotPlain, Number, parse
 from windlass.window.encode.command_output import clean
 from windlass.window.entries import Item
 from windlass.window.policies.lossless import Lossless
-from windlass.window.policies.rare.masking import Masking
+from windlass.window.policies.rare import Masking
 
 FLIGHTS = [
     {

@@ -6,7 +6,7 @@ import pytest
 
 import windlass
 from windlass.messages import tool
-from windlass.window.failures import has_failed
+from windlass.window.digests import has_failed
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.strategies import conversations
 from tests.window.stepping import holds_for_every_window, windows
 from windlass.messages import Message, Opaque, Text, ToolCall, assistant, tool, user
 from windlass.window._survive import call_text, first_sentence, outcome, to_sentence_end
-from windlass.window.policies.rare.folding import Folding
+from windlass.window.policies.rare import Folding
 
 SEARCH = ToolCall("c1", "web_search", '{"query": "Python sorting algorithms"}')
 FOUND = json.dumps(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.messages import Message, user
-from windlass.window._identifiers import IdentifierIndex, ShownNames
+from windlass.window._standing import IdentifierIndex, ShownNames
 from windlass.window.names import names_in
 
 POOL = ("abc_1", "src/def_2.py", "def_2.py", "ghi_3.py:44", "ghi_3.py", "d@e.org")

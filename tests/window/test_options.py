@@ -27,7 +27,7 @@ from windlass.window.options import (
 from windlass.window.policies.compress import CompressOptions
 from windlass.window.policies.digest import Digest
 from windlass.window.policies.images import Images
-from windlass.window.policies.rare.decay import DecayOptions
+from windlass.window.policies.rare import DecayOptions
 from windlass.window.policies.sliding import Sliding
 from windlass.window.profiles import ABOUT, PROFILES, Profile
 from windlass.window.steps import steps

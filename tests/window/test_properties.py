@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from tests.strategies import conversations
 from windlass.messages import Message, Text
-from windlass.window.assemble import Blocks, assemble, tools_needed
-from windlass.window.cut_points import newest_within, turns
+from windlass.window.blocks import Blocks, assemble, tools_needed
 from windlass.window.entries import Drop, Edit, Item, Replace, apply, show
 from windlass.window.expire import Expiry, expired
-from windlass.window.replayed import replay, without_repeats
+from windlass.window.replayed import newest_within, replay, turns, without_repeats
 from windlass.wire.openai import check_sequence
 
 

@@ -18,7 +18,7 @@ from windlass.window.names import names_said
 from windlass.window.originals import reference
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.lossless import Lossless
-from windlass.window.policies.rare.masking import Masking
+from windlass.window.policies.rare import Masking
 from windlass.window.policies.repeats import Repeats
 from windlass.window.window_rules import WindowRules
 from windlass.wire.openai import check_sequence

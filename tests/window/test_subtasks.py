@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies import conversations
 from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
-from windlass.window.policies.rare.subtasks import Subtasks
+from windlass.window.policies.rare import Subtasks
 
 
 def steps(first: int, last: int) -> list[Message]:

@@ -18,7 +18,7 @@ from tests_apart.clients import many_lines
 from tests_apart.clients.model_server import MODEL, REFERENCE, Exchange, ModelServer
 from tests_apart.clients.plans import write_project
 from windlass.hooks import agents
-from windlass.hooks.agents.claude_code import EVENTS
+from windlass.hooks.agents import EVENTS
 
 ROOT = Path(__file__).parents[2]
 MODULES = ROOT / ".venv-clients" / "node_modules"

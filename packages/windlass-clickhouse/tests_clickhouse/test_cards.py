@@ -12,12 +12,12 @@ from tests.history.builders import row, start
 from tests.support.history_cards_kept import SAID, card
 
 from tests_clickhouse.test_trouble import client, make, store, trouble
-from windlass.engine.cards.card_queue import CardWorker, Queue
+from windlass.engine.cards.card_queue import CardQueue
 from windlass.engine.cards.maker import CardMaker
 from windlass.history.base import Batch
 from windlass.history.card_rows import CardMarks
 from windlass.messages import user
-from windlass.selection.card_settings import CardOptions
+from windlass.selection.options import CardOptions
 from windlass.text.tokens import size_up
 from windlass_clickhouse.client import ClickHouseClient, LostConnectionError
 from windlass_clickhouse.layout import CARDS
@@ -49,19 +49,17 @@ def test_what_a_worker_could_not_keep_waits_and_is_made_again(
 ) -> None:
     rows = [row(user(f"message number {at} of many")) for at in range(25)]
     store.append(Batch("s", rows=rows))
-    maker = CardMaker(
-        CardOptions(), summariser=None, embedder=None, now=lambda: 1e9, clock=lambda: 0.0
-    )
+    maker = CardMaker(CardOptions(), summariser=None, embedder=None)
 
     async def work() -> int:
-        queue = Queue("s", size_up, lambda: CardMarks({}, {}), lambda _: None)
-        worker = CardWorker(store, maker, lambda _: row())
+        marks = CardMarks({}, {})
+        queue = CardQueue(store, maker, "s", size_up, lambda: marks, lambda _: None)
         trouble("kind=before&table=context_cards&skip=1&times=0")
         with pytest.raises(LostConnectionError):
-            await worker.make_waiting(queue)
+            await queue.make_waiting()
         trouble("kind=")
         assert len(store.cards("s")) == 10
-        return (await worker.make_waiting(queue)).made
+        return (await queue.make_waiting()).made
 
     assert asyncio.run(work()) == 25
     assert len(store.cards("s")) == 25

@@ -25,7 +25,7 @@ from tests.support.web_sessions import run_whole
 
 from tests_inspector.conftest import Elements, Pages, signed_in
 from windlass.history.sqlite import SqliteStore
-from windlass_inspector._limits import CONNECTIONS, HEAD_S
+from windlass_inspector.serving import CONNECTIONS, HEAD_S
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests_inspector.conftest import PORT, Pages, signed_in
 from windlass.history.base import Batch, Outcome
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import assistant, user
-from windlass_inspector import _live, _shelf
+from windlass_inspector import _inspector, _live
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def watching(writing: SqliteStore) -> Iterator[Pages]:
 def test_its_page_reads_and_is_read_again(
     writing: SqliteStore, watching: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_shelf, "_YOUNG_S", 0.0)
+    monkeypatch.setattr(_inspector, "_YOUNG_S", 0.0)
     with writing.hold("now"):
         page = watching.read("/session/now")
         (notice,) = [each for each in page.all("p") if each.get("data-events")]
@@ -158,7 +158,7 @@ def test_a_long_session_does_not_wait_for_its_bills(
     def never(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr(_shelf.SessionShelf, "later", never)
+    monkeypatch.setattr(_inspector.SessionShelf, "later", never)
     page = watching.read("/session/ended")
     assert [each["content"] for each in page.all("meta") if each.get("http-equiv")] == ["2"]
     assert "is being worked out" in page.text

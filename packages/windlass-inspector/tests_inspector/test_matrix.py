@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.report.matrix import CALLS, Cell, Matrix, MatrixColumn, MatrixRow
-from windlass_inspector.matrix_view import DARK, LIGHT, matrix_png, matrix_section
+from windlass_inspector._matrix_page import DARK, LIGHT, matrix_png, matrix_section
 
 CSS = (files("windlass_inspector") / "static" / "matrix.css").read_text()
 SCRIPT = (files("windlass_inspector") / "static" / "inspector.js").read_text()

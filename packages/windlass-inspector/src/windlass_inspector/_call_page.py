@@ -22,7 +22,7 @@ from windlass.public import (
     many,
 )
 from windlass_inspector._inspector import Inspector, number_in
-from windlass_inspector._message_parts import BodyPart, beginning, parts_of
+from windlass_inspector._message_page import BodyPart, beginning, parts_of
 
 _ROWS: Final = 60
 """Messages of a page."""

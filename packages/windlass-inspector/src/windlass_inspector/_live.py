@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from windlass.public import SessionFilter, SessionInfo, WindlassError, many
-from windlass_inspector._inspector import Inspector, number_in
+from windlass_inspector._inspector import Inspector, Size, number_in
 from windlass_inspector._rendering import name_in
-from windlass_inspector._shelf import Size
 
 _EVERY_S: Final = 1.0
 _ALIVE_S: Final = 15.0

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from windlass.public import Call, InspectedSession, StoredRow, decisions, in_words
 from windlass_inspector._inspector import Inspector
-from windlass_inspector._message_parts import BodyPart, parts_of
+from windlass_inspector._message_page import BodyPart, parts_of
 
 _WAIT_S: Final = 1.0
 """Seconds that the page waits for the bills of its soundings."""

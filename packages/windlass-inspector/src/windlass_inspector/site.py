@@ -20,7 +20,7 @@ from windlass_inspector._call_page import call_page
 from windlass_inspector._costs_page import costs_page
 from windlass_inspector._forks_page import forks_page
 from windlass_inspector._guard import AccessGuard
-from windlass_inspector._inspector import Inspector
+from windlass_inspector._inspector import Inspector, SessionShelf
 from windlass_inspector._live import events_of_list, events_of_session
 from windlass_inspector._matrix_page import matrix_cell, matrix_page, matrix_picture
 from windlass_inspector._message_page import message_page, picture, text_of_message
@@ -28,7 +28,6 @@ from windlass_inspector._policies_page import policies_page
 from windlass_inspector._rendering import page
 from windlass_inspector._session_page import session_page
 from windlass_inspector._sessions_page import sessions_page
-from windlass_inspector._shelf import SessionShelf
 from windlass_inspector._soundings_page import soundings_page
 
 _Page: TypeAlias = Callable[[Inspector, Request], Response]

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from windlass.public import (
+    Access,
+    Assignment,
     Done,
     Frame,
     Given,
-    Inner,
     Job,
+    Material,
     OpenSession,
     ReadyCascade,
     SharedObjects,
@@ -129,10 +131,9 @@ class Cluster:
         if self._started:
             self._ray.shutdown()
 
-    async def __call__(self, inner: Inner, index: int, item: Given) -> Done:
+    async def __call__(self, job: Job, assigned: Assignment, index: int, item: Given) -> Done:
         """Run one inner task on a worker. Raises what the task raised, or WorkerLost."""
-        job, run = inner.job, inner.job.run
-        path = f"{inner.path}[{index}]"
+        run, path = job.run, f"{assigned.path}[{index}]"
         finished = finished_before(job, path, item)
         if finished is not None:
             return finished
@@ -152,9 +153,9 @@ class Cluster:
             session=run.record.session_id,
             input=run.input,
             state=run.session.state,
-            task=inner.task.path,
-            frame=inner.frame,
-            path=inner.path,
+            task=assigned.task.path,
+            frame=assigned.parent,
+            path=assigned.path,
             index=index,
             item=item.whole(),
         )
@@ -197,19 +198,20 @@ async def _run_inner_task(order: Order, shared: SharedObjects) -> WorkerReply:
             # Whoever gave the order holds the session until this is done.
             OpenSession(resources.store(existing=True), order.session, is_begun=True),
             settings=settings,
-            resolve=resources.providers.resolve,
+            access=Access(resources.providers.resolve),
         )
         run.session.state.update(order.state)
         servers = needed_servers(run)
         closing.push_async_callback(servers.stop)
         await add_server_tools(run, servers)
-        job = Job.of(program, run)
+        job = Job(program, run, Material(run))
         closing.callback(job.material.close)
         task = next(task for task in program.task.walk() if task.path == order.task)
         done: Done | None = None
         failure: WindlassError | None = None
+        assigned = Assignment(task, order.path, order.frame)
         try:
-            done = await run_one(Inner(job, task, order.frame, order.path), order.index, order.item)
+            done = await run_one(job, assigned, order.index, order.item)
         except WindlassError as error:
             failure = error
         totals = run.totals

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from windlass.cascade.children import ReadyCascade as ReadyCascade
 
     # Make a function the command of its name, or of `name`.
-    from windlass.cli.command import command as command
+    from windlass.cli.app import command as command
 
     # Return the settings of a command that only takes `--store`.
     from windlass.cli.named_store import read_settings as read_settings
@@ -69,14 +69,23 @@ if TYPE_CHECKING:
     # Return the MCP servers whose tools the cascade names, not started.
     from windlass.engine.cascade import needed_servers as needed_servers
 
+    # Whom a run may ask, and within which limits; runs below it ask the same.
+    from windlass.engine.cascade_run import Access as Access
+
     # A session that this process holds, and whether the store has it already.
     from windlass.engine.opening import OpenSession as OpenSession
 
     # Return a run of a checked cascade with everything in its hands, and nothing done yet.
     from windlass.engine.setup import prepare as prepare
 
+    # A task that is to run, and what it is given.
+    from windlass.engine.tasks.frame import Assignment as Assignment
+
     # The context of a task, without its own description and inputs.
     from windlass.engine.tasks.frame import Frame as Frame
+
+    # The sources of tasks' context: the memory, and the sections made so far.
+    from windlass.engine.tasks.frame import Material as Material
 
     # A task that finished: its path, how, the key of its output's body, and the tokens of that.
     from windlass.engine.tasks.job import Done as Done
@@ -86,9 +95,6 @@ if TYPE_CHECKING:
 
     # One input: what it is called, and its text, or the file (and the bytes of it) it is in.
     from windlass.engine.tasks.task_inputs import Given as Given
-
-    # The task that a reduce runs on each input, with its parent's context and its path.
-    from windlass.engine.tasks.task_runner import Inner as Inner
 
     # Return the task as a resumed session had finished it; None: it is to run.
     from windlass.engine.tasks.task_runner import finished_before as finished_before
@@ -264,6 +270,9 @@ if TYPE_CHECKING:
     # Return all sub-cascades of these sessions, level by level, in the order in which they ran.
     from windlass.history.nesting import sessions_below as sessions_below
 
+    # What a plugin for a kind of store announces: the module that opens it.
+    from windlass.history.places import StoreModule as StoreModule
+
     # Where a session calls a model: steps of one session are equal where the place is the same.
     from windlass.history.step import Step as Step
 
@@ -357,6 +366,15 @@ if TYPE_CHECKING:
     # One step of a conversation: an answer with its pieces, or messages that came together.
     from windlass.importing.tree import Node as Node
 
+    # Adds one named block to the prompt.
+    from windlass.injectors.base import Injector as Injector
+
+    # What an injector may look at.
+    from windlass.injectors.base import Situation as Situation
+
+    # How long a block stays unchanged, and so where it is placed in a request.
+    from windlass.injectors.base import Tier as Tier
+
     # What a request cost, or several together.
     from windlass.ledger.charges import Charge as Charge
 
@@ -403,26 +421,29 @@ if TYPE_CHECKING:
     # What the engine must know about a model.
     from windlass.providers.base import ModelInfo as ModelInfo
 
+    # Answers requests.
+    from windlass.providers.base import Provider as Provider
+
     # Return the policies, each once and in order.
     from windlass.replays.named_policies import policies_of as policies_of
 
     # Recordings under policies: each by itself, and all together in `totals`.
     from windlass.replays.outcomes import Replay as Replay
 
-    # Return the prices, each once.
-    from windlass.replays.pricing import check_prices as check_prices
-
     # Yield what was replayed, what it cost, and what the columns of the table mean.
-    from windlass.replays.printed import describe_replay as describe_replay
+    from windlass.replays.outcomes import describe_replay as describe_replay
 
     # Yield what the figures are based on, and what they leave out.
-    from windlass.replays.printed import list_notes as list_notes
+    from windlass.replays.outcomes import list_notes as list_notes
 
     # Return the recording, where there is only one.
-    from windlass.replays.printed import only_one as only_one
+    from windlass.replays.outcomes import only_one as only_one
 
     # Return what each policy costs and keeps in view.
-    from windlass.replays.printed import totals_table as totals_table
+    from windlass.replays.outcomes import totals_table as totals_table
+
+    # Return the prices, each once.
+    from windlass.replays.pricing import check_prices as check_prices
 
     # Yield the conversations of a session, without those below it.
     from windlass.replays.replayable import conversations_of as conversations_of
@@ -502,14 +523,14 @@ if TYPE_CHECKING:
     # The value of a JSON text that a program recorded: a number that no float holds is null.
     from windlass.safety.foreign import parse_recorded as parse_recorded
 
+    # Return the whole number that a text is, of at most 18 digits (None: it is none).
+    from windlass.safety.foreign import whole_number as whole_number
+
     # Import `packages` in here: logging and warnings are configured afterwards as before.
     from windlass.safety.imports import logging_unchanged as logging_unchanged
 
     # Whether somebody still waits for a piece of work.
     from windlass.safety.interrupting import Cancellation as Cancellation
-
-    # Return the whole number that a text is, of at most 18 digits (None: it is none).
-    from windlass.safety.numbers import whole_number as whole_number
 
     # A text that is not a regular expression.
     from windlass.safety.patterns import BadPattern as BadPattern
@@ -550,6 +571,9 @@ if TYPE_CHECKING:
 
     # Which paths a tool may touch: the one place that says no.
     from windlass.tools import paths as paths
+
+    # A registered tool.
+    from windlass.tools.base import Tool as Tool
 
     # What a tool may use of the run.
     from windlass.tools.base import ToolContext as ToolContext

@@ -8,12 +8,12 @@ from typing import Any, Self
 
 from windlass.api.opening import EngineCall, OnEvent
 from windlass.cascade.children import ReadyCascade
-from windlass.engine.cards.card_models import check_cards
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cards.maker import check_cards
+from windlass.engine.cascade_run import Access, CascadeRun
 from windlass.engine.opening import OpenSession
 from windlass.engine.people.questions import AnswerSource
+from windlass.engine.phase.tools import approvable
 from windlass.engine.setup import check_models, prepare
-from windlass.engine.turn.approving import approvable
 from windlass.providers.base import Resolve
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
@@ -98,15 +98,9 @@ class RunSetup:
         session: OpenSession,
     ) -> CascadeRun:
         """Return a run of a checked cascade in a session that is open, not begun."""
-        run = prepare(
-            ready,
-            input,
-            session,
-            settings=self.settings,
-            resolve=self.resolve,
-            on_event=self.on_event,
-        )
-        return replace(run, allowances=self.allowances, answers=self.person)
+        access = Access(self.resolve, self.allowances, self.person)
+        settings, on_event = self.settings, self.on_event
+        return prepare(ready, input, session, settings=settings, access=access, on_event=on_event)
 
 
 def _limits_of_run(call: EngineCall) -> Allowance:

@@ -1,17 +1,31 @@
-"""Runs of cascades as an engine makes them: new ones, and those that go on with a session."""
+"""Runs of cascades as an engine makes them: new ones, and those that go on with a session.
+
+Runs of task files as an engine makes them: new ones, and those that go on with a session.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from windlass.api._recorded import RecordedWork, check_same_cascade, warn_of_other_root
+from windlass.api._recorded import (
+    RecordedWork,
+    check_same_cascade,
+    check_same_task,
+    warn_of_other_root,
+)
 from windlass.api._run_setup import RunSetup
-from windlass.api.loading import ReadingOptions, load_cascade
-from windlass.api.opening import EngineCall
+from windlass.api.loading import ReadingOptions, load_cascade, load_program
+from windlass.api.opening import EngineCall, SharedObjects
 from windlass.api.options import CascadeSource
 from windlass.api.sessions import Session
+from windlass.cascade.children import ReadyCascade
+from windlass.cascade.model import tool_names
+from windlass.cascade.tools_named import chooses_tools, tools_of
 from windlass.engine.cascade import run_cascade
 from windlass.engine.opening import check_unedited, has_begun
 from windlass.engine.people.talking import recorded_answers
@@ -21,13 +35,23 @@ from windlass.engine.resume.resuming import (
     check_sent_time,
     definition_of,
     fork_run,
+    restore_journal,
     resume_run,
     start_to_resume,
     time_of_call,
 )
+from windlass.engine.tasks.frame import Material
+from windlass.engine.tasks.job import Done, Job
+from windlass.engine.tasks.task_file import rules_of, run_program, what_was_begun
+from windlass.engine.tasks.task_inputs import check_inputs
 from windlass.errors import StepDiffers
 from windlass.history.base import RAN, Batch, NodeType, Row
 from windlass.history.decisions import Forked
+from windlass.settings.plugins import ENGINES, load_plugin
+from windlass.tasks.compile import Program
+from windlass.tasks.model import Task
+from windlass.tasks.parse import read_task
+from windlass.tools.registry import Registry
 
 
 async def run_new(
@@ -145,3 +169,96 @@ async def run_forked(
         row = Row(NodeType.DECISION, phase="", text=text, details=Forked(result.session_id, at))
         store.append(Batch(session, rows=[run.record.stamp(row)]))
     return Session(call.engine, cascade, model=model, by_record=True).attach(result, run)
+
+
+async def run_new_task(
+    call: EngineCall,
+    task: str | Path,
+    input: Mapping[str, Any],  # noqa: A002  (the DSL's word)
+    context: str,
+    engine: str,
+    *,
+    name: str | None,
+    answers: Mapping[str, Any] | Sequence[Any],
+) -> Result:
+    """Run a task file as a new session of this name, as `Engine.evaluate` says."""
+    options, settings = call.options, call.settings
+    setup = RunSetup.of(call, answers)
+    program, registry = load_program(
+        task,
+        settings,
+        options["tools"],
+        auto=options["auto"],
+        input=input,
+    )
+    ready = ReadyCascade(program.cascade, registry, {})
+    setup.check([ready])
+    check_inputs(program.source, settings.root, input, partial(_writes, program, registry))
+    spread = _cluster(call, engine, options["model"])
+    run = setup.prepare(ready, input, call.open_session(name))
+    return await run_program(Job(program, run, Material(run), spread=spread), context)
+
+
+async def run_resumed_task(
+    call: EngineCall,
+    session: str,
+    task: str | Path | None,
+    engine: str,
+    *,
+    again: Collection[str],
+    accept: bool,
+    answers: Mapping[str, Any] | Sequence[Any],
+) -> Result:
+    """Go on with a session of a task file, as `Engine.resume_task` says."""
+    options, opened = call.options, call.open_session(session, begun=True)
+    store, session = opened.store, opened.session_id
+    start, finished = what_was_begun(store, session)
+    ran = start.cascade
+    model = options["model"] or ran["model"]
+    settings = call.settings_with(model)
+    setup = RunSetup.of(call, answers, settings=settings)
+    setup.person.skip_answered(recorded_answers(store, session))
+    warn_of_other_root(session, ran["root"], settings, call.warn)
+    file, raw = str(ran["file"]), str(ran["xml"]).encode("utf-8", "surrogateescape")
+    source, auto = read_task(raw, file, name=Path(file).stem), options["auto"]
+    if task is None:
+        record = RecordedWork.of(call, session, settings)
+        program, registry = record.load_program(source, auto=auto)
+    else:
+        check_same_task(task, session, raw)
+        program, registry = load_program(source, settings, options["tools"], auto=auto)
+    ready = ReadyCascade(program.cascade, registry, {})
+    setup.check([ready])
+    spread = _cluster(call, engine, model)
+    run = setup.prepare(ready, start.input, opened)
+    job = Job(program, run, Material(run), finished, accept, spread)
+    run = restore_journal(run, ran, ran["xml"], rules_of(job), again=again, finished=finished)
+    return await run_program(replace(job, run=run), str(ran["context"]), resumed=True)
+
+
+def _writes(program: Program, registry: Registry, task: Task) -> bool:
+    """Return whether the tools of an atomic task may change files."""
+    assert task.leaf is not None
+    phase = program.cascade.phases[task.leaf]
+    if chooses_tools(phase):
+        return True
+    known = registry.names()
+    return any(
+        name not in known or registry.get(name).effects == "external"
+        for name in tool_names(tools_of(phase))
+    )
+
+
+def _cluster(
+    call: EngineCall, engine: str, model: str | None
+) -> Callable[..., Awaitable[Done]] | None:
+    """Return what runs inner tasks with this model elsewhere; None: they run in this process."""
+    if engine == "local":
+        return None
+    options, flags = call.options, {**call.engine.flags, "model": model}
+    shared = SharedObjects(
+        tuple(options["tools"]), dict(options["providers"] or {}), auto=options["auto"]
+    )
+    cluster: AbstractContextManager[Callable[..., Awaitable[Done]]]
+    cluster = load_plugin(ENGINES, engine)(flags, shared)
+    return call.closing.enter_context(cluster)

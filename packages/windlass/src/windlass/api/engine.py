@@ -1,12 +1,26 @@
-"""The engine: it holds what runs share, and its methods run, resume, fork, compare and talk."""
+"""The engine: it holds what runs share, and its methods run, resume, fork, compare and talk.
+
+The functions of the library: each makes an engine for one call. `query_unified` reads records.
+
+They are the methods of `Engine` of the same names, with the same arguments and options.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
-from windlass.api.opening import EngineBase, OnEvent, check_options, load_rooms, split_options
+from windlass.api.opening import (
+    EngineBase,
+    OnEvent,
+    check_options,
+    load_rooms,
+    open_store,
+    split_options,
+)
 from windlass.api.options import (
     BatchCall,
     BatchOptions,
@@ -15,9 +29,10 @@ from windlass.api.options import (
     CompareOptions,
     RunCall,
 )
-from windlass.api.sessions import Session
+from windlass.api.sessions import Session, sync_form
 from windlass.errors import UsageError, did_you_mean
 from windlass.settings.plugins import ENGINES, plugin_names
+from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
     from windlass.api.batches.inputs import BatchInput
@@ -173,7 +188,7 @@ class Engine(EngineBase):
         check_input(input)
         _check_place(chosen, engine)
         async with chosen.open_own_call() as call:
-            from windlass.api._task_runs import run_new_task
+            from windlass.api._runs import run_new_task
 
             return await run_new_task(
                 call, task, input or {}, context, engine, name=session_id, answers=answers
@@ -209,7 +224,7 @@ class Engine(EngineBase):
         chosen = self.with_options(options)
         _check_place(chosen, engine)
         async with chosen.open_own_call() as call:
-            from windlass.api._task_runs import run_resumed_task
+            from windlass.api._runs import run_resumed_task
 
             return await run_resumed_task(
                 call, session, task, engine, again=again, accept=accept, answers=answers
@@ -296,7 +311,7 @@ class Engine(EngineBase):
         engine = self.with_options(shared)
         await load_rooms()
         from windlass.api._started_batch import start_batch
-        from windlass.api.comparing.judged_runs import ComparedBatch, read_policies
+        from windlass.api.comparing.judging import ComparedBatch, read_policies
 
         compared = read_policies(policies)
         repeat, margin = own.pop("repeat", 1), own.pop("margin", 0.05)
@@ -338,3 +353,68 @@ def check_input(given: object) -> None:
         )
     if names := [name for name in given or () if not isinstance(name, str)]:
         raise UsageError(f"the input's names must be text, not {names[0]!r}")
+
+
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def _function(
+    method: Callable[Concatenate[Engine, _Given], Coroutine[Any, Any, _Answer]],
+) -> Callable[_Given, Coroutine[Any, Any, _Answer]]:
+    """Return a method as a function, which makes an engine for each call."""
+
+    @wraps(method)
+    async def function(*args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+        return await method(Engine(), *args, **kwargs)
+
+    own = signature(method)
+    vars(function)["__signature__"] = own.replace(parameters=[*own.parameters.values()][1:])
+    return function
+
+
+run = _function(Engine.run)
+resume = _function(Engine.resume)
+fork = _function(Engine.fork)
+evaluate = _function(Engine.evaluate)
+resume_task = _function(Engine.resume_task)
+batch = _function(Engine.batch)
+compare = _function(Engine.compare)
+run_sync = sync_form(run)
+resume_sync = sync_form(resume)
+fork_sync = sync_form(fork)
+evaluate_sync = sync_form(evaluate)
+resume_task_sync = sync_form(resume_task)
+batch_sync = sync_form(batch)
+compare_sync = sync_form(compare)
+
+
+def query_unified(
+    where: str, params: Sequence[Any] = (), *, store: str | Path | None = None
+) -> Rows:
+    """Return the rows of `unified_logs` for which `where` holds, as dicts by column name.
+
+    `where` is the condition of a SELECT; values are bound with `?` and `params`. The
+    connection is read-only. Raises UsageError for anything but one condition.
+
+    >>> query_unified("node_type = 'follow_up' AND tokens_in > ?", [50_000])  # doctest: +SKIP
+    """
+    settings = Settings.read({"store": store})
+    history = open_store(settings, existing=True)
+    try:
+        sql = f"SELECT * FROM unified_logs WHERE ({where}\n)"  # noqa: S608  (read-only, one statement)
+        return Rows(history.query(sql, params))
+    finally:
+        history.close()
+
+
+class Rows(list[dict[str, Any]]):
+    """Rows of a query: a list of dicts that can become a data frame."""
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas DataFrame. Raises UsageError where pandas is not installed."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise UsageError("to_frame needs pandas: pip install pandas") from error
+        return pd.DataFrame(list(self))

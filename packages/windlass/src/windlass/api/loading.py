@@ -65,12 +65,16 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
 
 @cache
 def _tools_of_history() -> tuple[Tool, ...]:
-    from windlass.engine.people.question_tools import ASKING
-    from windlass.engine.session_tools import callout, remember, search_context, search_memory
-    from windlass.engine.turn.recall import recall
-    from windlass.injectors.scratchpad import describe_picture, look_again
+    from windlass.engine.session_tools import (
+        ASKING,
+        callout,
+        recall,
+        remember,
+        search_context,
+        search_memory,
+    )
+    from windlass.injectors.reminders import describe_picture, look_again, plan, todo
     from windlass.injectors.skills import use_skill
-    from windlass.injectors.todo import plan, todo
     from windlass.tools.registry import make_tool
 
     kept = (*ASKING, callout, recall, search_context, search_memory)
@@ -166,10 +170,10 @@ def read_cascade(
     Raises UsageError for a file that cannot be read.
     """
     from windlass.cascade.children import read_family
-    from windlass.cascade.lenient import without_unknown_tools
     from windlass.cascade.load import from_python, load
     from windlass.cascade.model import Cascade
     from windlass.cascade.tool_cascades import add_cascades, is_path
+    from windlass.cascade.tools_at_hand import without_unknown_tools
 
     def registry_of(file: object) -> Registry:
         registry = make_registry(settings, tools, modules_of(file, trust=how.trust))

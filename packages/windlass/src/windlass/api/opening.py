@@ -1,4 +1,7 @@
-"""What an engine holds for its calls: options, settings, providers and the store."""
+"""What an engine holds for its calls: options, settings, providers and the store.
+
+What the runs of one call are set up with, and what is checked before anything is paid for.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,10 @@ if TYPE_CHECKING:
     from windlass.providers.at_hand import Providers
     from windlass.providers.base import Provider
 
+
 _MODULES: Final = (
     "windlass.api._runs",
-    "windlass.api._task_runs",
+    "windlass.api._runs",
     "windlass.cascade.check",
     "windlass.cascade.load",
     "windlass.history.sqlite",

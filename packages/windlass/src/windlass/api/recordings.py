@@ -15,7 +15,7 @@ from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
     from windlass.history.base import Store
-    from windlass.importing.imported import Imported
+    from windlass.importing.storing import Imported
     from windlass.replays.named_policies import PolicyName
     from windlass.replays.outcomes import Replay
     from windlass.replays.pricing import PricesName
@@ -42,7 +42,7 @@ def import_sessions(
 
     Raises UsageError for what cannot be read, StoreError where the store fails.
     """
-    from windlass.importing.imported import import_into
+    from windlass.importing.storing import import_into
 
     settings = Settings.read({"store": store})
     with shared_store(settings) as history, override(settings.prices):

@@ -1,12 +1,17 @@
-"""A session with which a person goes on, message by message."""
+"""A session with which a person goes on, message by message.
+
+The forms of coroutines for code that is not async.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from windlass.api._sync import in_new_loop
 from windlass.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +73,9 @@ class Session:
 
     def attach(self, result: Result, run: CascadeRun) -> Result:
         """The result of a run with this session, which goes on behind it within its limits."""
-        run.allowances[-1].limits.pop("time", None)  # the run is over; all else goes on to hold
+        run.access.allowances[-1].limits.pop(
+            "time", None
+        )  # the run is over; all else goes on to hold
         self._run, self._started = run, True
         self._count(run.record)
         return replace(result, session=self)
@@ -187,7 +194,7 @@ class Session:
         timeless = {"max_seconds": None}
         own = Allowance("the session", **{**dict(declared or {}), **timeless})
         if self._run is not None and self._started:
-            return (*self._run.allowances, own)
+            return (*self._run.access.allowances, own)
         of_engine = Allowance("the session", **{**self._engine.limits, **timeless})
         return (*self._engine.options["allowances"], of_engine, own)
 
@@ -205,3 +212,40 @@ class Session:
                 self._started = True
                 run.emit(SessionStarted(run.record.session_id, run.cascade.cascade_id, models))
             return replace(await answer_message(run, text), session=self)
+
+
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def in_new_loop(work: Callable[[], Coroutine[Any, Any, _Answer]], name: str) -> _Answer:
+    """Return what a coroutine comes to, in an event loop of its own.
+
+    Raises UsageError inside a running event loop, naming the public coroutine `windlass.name`.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    raise UsageError(
+        f"{name}_sync cannot be called inside a running event loop; write:"
+        f" await windlass.{name}(...)"
+    )
+
+
+def sync_form(
+    function: Callable[_Given, Coroutine[Any, Any, _Answer]],
+) -> Callable[_Given, _Answer]:
+    """Return the same function for code that is not async."""
+    name = function.__name__
+
+    @wraps(function)
+    def call(*args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+        return in_new_loop(lambda: function(*args, **kwargs), name)
+
+    call.__name__ = call.__qualname__ = f"{name}_sync"
+    call.__doc__ = (
+        f"`{name}` for code that is not async; it takes the same arguments.\n\n"
+        f"Raises UsageError inside a running event loop; there, `await windlass.{name}(...)`."
+    )
+    return call

@@ -23,9 +23,16 @@ from functools import cache
 from importlib.metadata import version
 from typing import Final, Protocol
 
-from windlass.caching.fees import listed_search_fee, tier_factor_of
 from windlass.caching.prices import UNCACHED, Prices, tier_factor
-from windlass.caching.provider_rules import AS_OF, NO_CACHE, CacheRules, cache_rules, provider_of
+from windlass.caching.provider_rules import (
+    AS_OF,
+    NO_CACHE,
+    CacheRules,
+    cache_rules,
+    listed_search_fee,
+    provider_of,
+    tier_factor_of,
+)
 from windlass.errors import UsageError
 
 _IN_TABLE: Final = {

@@ -1,6 +1,8 @@
 """What can be known to go wrong before a run: names, order, templates, tools, contradictions.
 
 `check` says everything at once, together with the mistakes of form that `load` found.
+
+What can be known to go wrong with a phase that runs a tool, before it runs.
 """
 
 from __future__ import annotations
@@ -9,9 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from windlass.cascade import _tool_checks as of_tools
 from windlass.cascade._sentences import shown
-from windlass.cascade._tools_at_hand import CHOICES, ToolsAtHand
 from windlass.cascade.decision_points import (
     ABORTS,
     ACTIONS,
@@ -19,7 +19,7 @@ from windlass.cascade.decision_points import (
     GOES_ON,
     DecisionPoints,
 )
-from windlass.cascade.deterministic import INPUTS, SQL
+from windlass.cascade.deterministic import BESIDE_TOOL, INPUTS, SQL
 from windlass.cascade.flow import is_graph, may_have_run
 from windlass.cascade.handoffs import END, ROUTE_TO, targets_of
 from windlass.cascade.layers import choosing_layers, merge_layers
@@ -31,7 +31,9 @@ from windlass.cascade.other_products import foreign_name
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
 from windlass.cascade.templates import templates_of
-from windlass.errors import Mistake, did_you_mean
+from windlass.cascade.tools_at_hand import CHOICES, ToolsAtHand
+from windlass.errors import Mistake, WindlassError, did_you_mean
+from windlass.messages import ToolSpec
 from windlass.safety.files import PROMPT_BYTES, MissingFileError, UnreadableError
 from windlass.text.lookups import Used, find_names
 from windlass.text.templates import (
@@ -203,8 +205,8 @@ class _Checker:
 
     def tool_phase(self, index: int, phase: Phase) -> Iterator[Mistake]:
         """What is wrong with a phase that runs a tool, or with keys that only such a phase has."""
-        yield from of_tools.form_mistakes(self.partial, index, phase)
-        yield from of_tools.way_mistakes(self.partial, index, phase, self.known())
+        yield from form_mistakes(self.partial, index, phase)
+        yield from way_mistakes(self.partial, index, phase, self.known())
         base: Path = ("phases", index)
         if phase.tool is not None and not phase.tool.startswith(SQL):  # noqa: SIM102
             if wrong := self.at_hand.missing(phase, phase.tool):
@@ -214,7 +216,7 @@ class _Checker:
         if phase.tool is not None and phase.tool.startswith(SQL):
             yield from self.query(index, phase, phase.tool.removeprefix(SQL).strip())
         else:
-            yield from of_tools.call_mistakes(self.partial, index, phase, self.at_hand.tools)
+            yield from call_mistakes(self.partial, index, phase, self.at_hand.tools)
 
     def query(self, index: int, phase: Phase, name: str) -> Iterator[Mistake]:
         """What is wrong with a query's file, and with the template in it, told with its line."""
@@ -449,3 +451,73 @@ def _names_at(path: Path) -> tuple[str, ...]:
             return (*NAMES, *MOMENTS)
         case _:
             return NAMES
+
+
+def form_mistakes(partial: PartialCascade, index: int, phase: Phase) -> Iterator[Mistake]:
+    """Yield whether a phase asks a model or runs a tool, and says what belongs to that."""
+    base: Path = ("phases", index)
+    written = phase.model_fields_set
+    if phase.tool is None and phase.instructions is None:
+        given = partial.written(base)
+        empty = [
+            key for key in ("instructions", "tool") if isinstance(given, dict) and key in given
+        ]
+        if not empty:
+            yield partial.mistake(base, "'instructions' is missing, or 'tool'")
+        elif given[empty[0]] is None:
+            yield partial.mistake((*base, empty[0]), "expected text; nothing is written here")
+    elif phase.instructions is not None and phase.tool is not None:
+        text = "cannot be combined with 'instructions': a phase asks a model or runs a tool"
+        yield partial.mistake((*base, "tool"), text)
+    for key in BESIDE_TOOL:
+        if key in written and phase.tool is None and not partial.written((*base, "tool")):
+            yield partial.mistake((*base, key), "applies only with 'tool'")
+    if phase.tool is not None and phase.soundings is not None:
+        text = "are attempts at asking a model, and this phase runs a tool"
+        yield partial.mistake((*base, "soundings"), text)
+
+
+def way_mistakes(
+    partial: PartialCascade, index: int, phase: Phase, known: list[str]
+) -> Iterator[Mistake]:
+    """Yield the phases to which a tool phase goes on and that are not among those `known`."""
+    base: Path = ("phases", index)
+    targets: dict[Path, str] = {
+        (*base, "routing", key): target for key, target in phase.routing.items()
+    }
+    if isinstance(phase.on_error, str):
+        targets[*base, "on_error"] = phase.on_error
+    for path, target in targets.items():
+        if target not in (*known, END):
+            text = f"there is no phase {target!r}; {did_you_mean(target, [*known, END])}"
+            yield partial.mistake(path, text)
+
+
+def call_mistakes(
+    partial: PartialCascade, index: int, phase: Phase, tools: Registry | None
+) -> Iterator[Mistake]:
+    """Arguments that the tool of a phase does not take, or needs."""
+    base: Path = ("phases", index)
+    if phase.tool is None or (spec := _spec_of(tools, phase.tool)) is None:
+        return
+    properties = spec.parameters.get("properties", {})
+    for name in phase.inputs if not spec.parameters.get("additionalProperties") else ():
+        if name not in properties:
+            near = did_you_mean(name, properties) if properties else "it takes none"
+            text = f"{spec.name!r} takes no argument {name!r}; {near}"
+            yield partial.mistake((*base, "inputs", name), text)
+    lacks = [name for name in spec.parameters.get("required", ()) if name not in phase.inputs]
+    if lacks:
+        place = (*base, "inputs") if phase.inputs else (*base, "tool")
+        text = f"{spec.name!r} needs {', '.join(map(repr, lacks))}; give it under 'inputs'"
+        yield partial.mistake(place, text)
+
+
+def _spec_of(tools: Registry | None, tool: str) -> ToolSpec | None:
+    """Return what a tool takes; None where it is not known here."""
+    if tools is None:
+        return None
+    try:
+        return tools.get(tool).spec
+    except WindlassError:
+        return None

@@ -16,14 +16,13 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from windlass.cascade.check import check
-from windlass.cascade.flow import certain, may_have_run
+from windlass.cascade.flow import certain, keys_set, may_have_run
 from windlass.cascade.layers import injector_folders, load_own_injectors
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
 from windlass.cascade.model_names import with_model_names
 from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
-from windlass.cascade.state_keys import keys_set
 from windlass.cascade.templates import templates_of
 from windlass.cascade.tool_cascades import (
     add_cascades,

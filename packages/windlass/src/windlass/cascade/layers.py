@@ -27,7 +27,7 @@ from windlass.cascade.rules import OUTLINE, SHARE, Anchors, Choosing
 from windlass.cascade.source import Path
 from windlass.declared import Model
 from windlass.errors import CascadeError, Mistake, UsageError
-from windlass.injectors.known import BUILTIN, InjectorSpec, injector_class
+from windlass.injectors.orchestrate import BUILTIN, InjectorSpec, injector_class
 from windlass.selection.options import Selection
 from windlass.settings.modules import Modules, UntrustedError
 from windlass.settings.settings import Settings

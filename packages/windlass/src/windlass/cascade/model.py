@@ -43,8 +43,7 @@ from windlass.cascade.sounding_options import Soundings
 from windlass.cascade.spellings import in_long_form
 from windlass.cascade.token_budget import CascadeBudget, MaxInputTokens
 from windlass.cascade.tool_caching import ToolCaching
-from windlass.cascade.validators import InlineValidator
-from windlass.cascade.wards import Wards
+from windlass.cascade.validators import InlineValidator, Wards
 from windlass.declared import (
     Count,
     McpServers,

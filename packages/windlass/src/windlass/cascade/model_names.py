@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade
-from windlass.cascade.parts import with_value
-from windlass.cascade.source import Path, path_text
+from windlass.cascade.source import Path, path_text, with_value
 from windlass.cascade.tools_named import all_soundings, asking_phases
 from windlass.declared import Model
 from windlass.errors import Mistake

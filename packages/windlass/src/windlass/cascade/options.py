@@ -30,7 +30,7 @@ from windlass.declared import (
 )
 from windlass.errors import UsageError
 from windlass.injectors.base import Injector
-from windlass.injectors.known import BUILTIN
+from windlass.injectors.orchestrate import BUILTIN
 from windlass.selection.options import (
     CALLOUT_WEIGHT,
     KEYWORD_WEIGHT,

@@ -14,13 +14,13 @@ from pydantic import (
     model_validator,
 )
 
-from windlass.cascade._sounding_spellings import (
+from windlass.cascade.evaluators import CostAware, Evaluator, HumanEval, OnTimeout, Wait
+from windlass.cascade.spellings import (
     MOST_SOUNDINGS,
     soundings_in_long_form,
     varied_in_long_form,
 )
-from windlass.cascade.evaluators import CostAware, Evaluator, HumanEval, OnTimeout, Wait
-from windlass.cascade.wards import Ward
+from windlass.cascade.validators import Ward
 from windlass.declared import (
     Count,
     Model,

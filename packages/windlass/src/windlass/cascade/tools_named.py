@@ -9,7 +9,7 @@ from windlass.cascade.deterministic import SQL
 from windlass.cascade.memory_banks import REMEMBER, SEARCH, MemoryBanks, as_banks
 from windlass.cascade.model import Cascade, Phase, own_tackle, tool_names
 from windlass.cascade.sounding_options import Soundings
-from windlass.cascade.wards import PLACES, Place, Ward
+from windlass.cascade.validators import PLACES, Place, Ward
 
 RUN_SQL: Final = "run_sql"
 """The tool that asks queries of the data files."""

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from windlass.cascade.check import unknown_names
 from windlass.cascade.children import CascadeFamily
-from windlass.cascade.flow import certain, may_have_run
+from windlass.cascade.flow import certain, may_have_run, sure_keys
 from windlass.cascade.inputs_schema import fields_of
 from windlass.cascade.load import Loaded, PartialCascade
 from windlass.cascade.model import Cascade
 from windlass.cascade.needs import input_needs
-from windlass.cascade.state_keys import sure_keys
 from windlass.cascade.templates import templates_of
 from windlass.errors import Mistake
 from windlass.text.lookups import Lookup, lookups

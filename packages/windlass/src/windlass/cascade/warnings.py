@@ -15,11 +15,16 @@ from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.tool_caching import may_be_kept
 from windlass.declared import Model
 from windlass.errors import CascadeError, Mistake, UsageError, WindlassError
-from windlass.injectors.known import make_injector
-from windlass.injectors.roles import SystemRole, ToolDefinitions, long_role_text, long_tools_text
-from windlass.injectors.volatile import looks_volatile, move_volatile
-from windlass.safety.pattern_search import SECONDS
-from windlass.safety.patterns import Unsupported, compile_pattern
+from windlass.injectors.head import (
+    SystemRole,
+    ToolDefinitions,
+    long_role_text,
+    long_tools_text,
+    looks_volatile,
+    move_volatile,
+)
+from windlass.injectors.orchestrate import make_injector
+from windlass.safety.patterns import SECONDS, Unsupported, compile_pattern
 from windlass.safety.schemas import patterns_in
 from windlass.settings.modules import UntrustedError
 from windlass.text.tokens import Counter

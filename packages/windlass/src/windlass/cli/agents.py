@@ -11,10 +11,9 @@ from typing import cast, get_args
 
 from windlass.api.recordings import import_sessions
 from windlass.caching.rates import age_note, many, money_but_for, override
-from windlass.cli.cost_tables import ranked_table
 from windlass.cli.named_store import open_existing, read_settings
 from windlass.cli.output import note, out, printed_as_json
-from windlass.cli.printed_tables import print_table
+from windlass.cli.printed_tables import print_table, ranked_table
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.importing.agent_folders import (
     AgentSession,
@@ -26,7 +25,7 @@ from windlass.importing.agent_folders import (
 )
 from windlass.importing.recording import ESTIMATED, Recording
 from windlass.importing.streams import recordings
-from windlass.report.folders import By, folder_report, project_of
+from windlass.report.ranking import By, folder_report, project_of
 from windlass.text.cell_tables import Columns, NumberCell, table_of
 
 

@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.api.engine import Engine
-from windlass.api.functions import run
+from windlass.api.engine import Engine, run
 from windlass.api.sessions import Session
 from windlass.caching.rates import override
 from windlass.cli.answers import TypedLines, person_at_terminal
-from windlass.cli.cost_tables import print_costs
 from windlass.cli.named_store import open_reporting_losses
 from windlass.cli.one_run import describe_unfinished, resume_command
 from windlass.cli.output import out, progress
+from windlass.cli.printed_tables import print_costs
 from windlass.cli.progress import Progress
 from windlass.cli.session_text import print_session
 from windlass.engine.events import (
@@ -31,7 +30,7 @@ from windlass.engine.events import (
 from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError, WindlassError, did_you_mean
 from windlass.report.costs import session_cost
-from windlass.safety.numbers import whole_number
+from windlass.safety.foreign import whole_number
 from windlass.settings.settings import Settings
 
 _COMMANDS: Final = ("/show", "/cost", "/exit")

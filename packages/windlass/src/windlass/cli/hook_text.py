@@ -20,7 +20,7 @@ from windlass.hooks.installing import (
 from windlass.hooks.outcome import HookedSession, HookReport
 from windlass.hooks.status import AgentStatus, HookStatus
 from windlass.hooks.trial import Proof, ShortenedResult
-from windlass.replays.printed import describe_replay, list_notes, sessions_table, totals_table
+from windlass.replays.outcomes import describe_replay, list_notes, sessions_table, totals_table
 from windlass.text.cell_tables import Columns, NumberCell, table_of
 from windlass.text.intervals import Interval
 

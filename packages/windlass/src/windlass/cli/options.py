@@ -1,6 +1,6 @@
 """The options that several commands share, each written once.
 
-A group is a frozen dataclass: a command that takes one has all of its options (`command.py`).
+A group is a frozen dataclass: a command that takes one has all of its options (`app.py`).
 """
 
 from __future__ import annotations

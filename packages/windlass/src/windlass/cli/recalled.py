@@ -2,18 +2,20 @@
 
 An agent waits for it, and may ask often: the page of help, mistakes in the command line and stores
 with an address go the way of every other command.
+
+The store of a command that runs anywhere in a project. Imports nothing that takes time.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
-from windlass.cli.nearest_store import nearest_store
 from windlass.errors import StoreError, WindlassError
 from windlass.hooks.kept_originals import (
     UnknownReference,
@@ -27,6 +29,7 @@ from windlass.hooks.kept_originals import (
 from windlass.hooks.project_stores import known_stores, stores_around
 from windlass.messages import Message
 from windlass.safety.escaping import escaped
+from windlass.safety.files import MissingFileError, UnreadableError, read_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +121,48 @@ def print_text(text: str, asked: Recall, stream: IO[str]) -> None:
         if not isinstance(error, BrokenPipeError):
             text = f"the output could not be written: {error.strerror}"
             raise WindlassError(text) from error
+
+
+STORE: Final = ".windlass"
+"""The folder of a store, where nothing names another."""
+
+
+def nearest_store(named: str | None) -> str | None:
+    """The store that a flag or `WINDLASS_STORE` names, or else the nearest `.windlass` upward.
+
+    None: a `windlass.toml` in the current folder names one, or there is none. A link is none.
+    """
+    if named := named or os.environ.get("WINDLASS_STORE"):
+        return named
+    folder = Path.cwd()
+    if _names_store(folder / "windlass.toml"):
+        return None
+    found = (above / STORE for above in (folder, *folder.parents))
+    return next((str(store) for store in found if store.is_dir() and not store.is_symlink()), None)
+
+
+def project_of(place: str | None) -> Path:
+    """Return the project: the folder around that has its own store, or the current one.
+
+    A store in the home folder is of all projects.
+    """
+    folder = Path.cwd()
+    home = None if place is None else Path(place).expanduser().absolute().parent
+    if place is None or home is None or Path(place).name != STORE or home == Path.home():
+        return folder
+    return home if folder.is_relative_to(home) else folder
+
+
+def _names_store(file: Path) -> bool:
+    try:
+        text = read_text(file)
+    except MissingFileError:
+        return False
+    except UnreadableError:
+        return True  # what is wrong with it is told where settings are read
+    from windlass.safety.foreign import parse_toml  # few folders have such a file
+
+    try:
+        return "store" in parse_toml(text)
+    except ValueError:
+        return True

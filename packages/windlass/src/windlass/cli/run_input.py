@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.cascade.inputs_schema import WrittenNumber
-from windlass.cascade.quoting import misread
-from windlass.cascade.source import path_text, read_yaml, value_at
+from windlass.cascade.source import misread, path_text, read_yaml, value_at
 from windlass.cli.output import shorten
 from windlass.errors import FileError, Mistake, UsageError
 from windlass.safety.foreign import DeepValueError, parse_json

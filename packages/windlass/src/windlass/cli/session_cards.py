@@ -14,13 +14,18 @@ from windlass.caching.rates import many, override
 from windlass.cli.ending import run_interruptibly
 from windlass.cli.output import note, out, progress
 from windlass.cli.printed_tables import print_table
-from windlass.engine.cards.card_models import FLAG, card_models, maker_of
-from windlass.engine.cards.card_queue import CardsMade, failed_of, items_for_cards, make_cards
+from windlass.engine.cards.card_queue import (
+    CardsMade,
+    failed_of,
+    items_for_cards,
+    make_cards,
+    queue_of,
+)
+from windlass.engine.cards.maker import FLAG, card_models, maker_of
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, Store
-from windlass.history.callout_rows import find_message
 from windlass.history.card_rows import cards_of, mark_cards
-from windlass.history.marks import CalloutMark, PinMark
+from windlass.history.marks import CalloutMark, PinMark, find_message
 from windlass.providers.at_hand import Providers
 from windlass.selection.card import Card
 from windlass.settings.settings import Settings
@@ -90,9 +95,9 @@ def make_cards_of(store: Store, session: str, settings: Settings, *, regenerate:
 
     async def work() -> CardsMade:
         try:
-            return await make_cards(
-                store, session, maker, _stamp, again=again, on_progress=show_count
-            )
+            queue = queue_of(store, session, maker, _stamp)
+            queue.on_progress = show_count
+            return await make_cards(queue, again=again)
         finally:
             await providers.close()
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from windlass.caching.claims import Trust
-from windlass.caching.model_cache import CacheState
+from windlass.caching.model_cache import CacheState, Trust
 from windlass.caching.prices import UNCACHED, Prices
 from windlass.caching.rates import prices_of
 from windlass.wire.base import Usage

@@ -17,13 +17,10 @@ from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import Prices
 from windlass.caching.rates import listed_window, window_tokens
-from windlass.context._marks import CallerMarks
-from windlass.context._offered import OfferedTools
-from windlass.context._repairs import list_repairs, repaired_ends
 from windlass.context._reports import Reports, prices_for
-from windlass.context.lists import Chat, FollowedList
-from windlass.context.recall import answer_call, recalled
-from windlass.context.window import ChatWindow, WindowParts
+from windlass.context.lists import CallerMarks, Chat, FollowedList
+from windlass.context.recall import OfferedTools, answer_call, recalled
+from windlass.context.window import ChatWindow, WindowParts, list_repairs, repaired_ends
 from windlass.errors import SequenceError, UsageError
 from windlass.messages import Message, ToolSpec, user
 from windlass.text.tokens import FamilyCounter, neutral_scale, request_tokens, size
@@ -31,9 +28,8 @@ from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver, NextRequest, RequestNeeds
 from windlass.window.entries import Drop, Entry, Replace
 from windlass.window.intake import Intake, IntakeMessage, said_at
-from windlass.window.options import Policy
+from windlass.window.options import Policy, ServerClearOptions
 from windlass.window.originals import RECALL, is_whole, matching, reference
-from windlass.window.policies.server_clear import ServerClearOptions
 from windlass.window.reruns import Reruns
 from windlass.window.steps import holds_thinking, planner_of, steps
 from windlass.window.window_rules import WindowRules

@@ -21,8 +21,7 @@ from windlass.selection.options import (
     Strategy,
 )
 from windlass.selection.scoring import Picked, SelectionRequest, reasons, score
-from windlass.selection.vectors import Embedder
-from windlass.selection.wordllama import WordLlamaEmbedder, installed
+from windlass.selection.vectors import Embedder, WordLlamaEmbedder, installed
 from windlass.text.tokens import FamilyCounter, size_up
 from windlass.window.entries import Entry
 from windlass.window.intake import Intake, IntakeMessage

@@ -1,7 +1,4 @@
-"""The prompt cache of each model in a run, and what the run's windows saved and cost.
-
-Plain holders; `cache.py` fills them call by call.
-"""
+"""The prompt cache of each model in a run; `turn/_cache.py` fills it call by call."""
 
 from __future__ import annotations
 
@@ -131,25 +128,6 @@ class ModelCaches:
         for name, cache in taken.by_model.items():
             self.by_model[name] = cache.with_sums_of(self.by_model[name])
         self.previous = taken.previous
-
-
-@dataclass(slots=True)
-class Net:
-    """The US dollars that a session's windows saved, and those spent on making them.
-
-    `calls` are those that had a window and a price. `needed`: everything could not have been sent,
-    because the model or the user's own limits do not let it.
-    """
-
-    calls: int = 0
-    saved: float = 0.0
-    spent: float = 0.0
-    needed: bool = False
-
-    @property
-    def net(self) -> float:
-        """Saved less spent; negative where windows lost money."""
-        return self.saved - self.spent
 
 
 def cache_of_model(info: ModelInfo) -> ModelCache:

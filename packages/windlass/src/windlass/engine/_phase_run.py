@@ -19,10 +19,10 @@ from windlass.engine.injecting.injected import PhaseInjected
 from windlass.errors import ToolError
 from windlass.history.base import NodeType, Row, StateChange
 from windlass.history.details import PositionDetails
-from windlass.messages import Message, ToolSpec
+from windlass.messages import Message, Text, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
 from windlass.tools.base import Tool, ToolContext
-from windlass.window.assemble import Blocks, assemble
+from windlass.window.blocks import Blocks, assemble
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver
 from windlass.window.entries import Edit, Entry, Item, show
@@ -85,8 +85,10 @@ class PhaseMessages:
 
     blocks: Blocks
     """Its view of what was said before, in blocks."""
-    own: list[Item]
+    own: list[Item] = field(default_factory=list[Item])
     """The messages said in it, its instructions first."""
+    injected: tuple[Item, ...] = ()
+    """The messages that its sources brought and that it may let expire."""
     task: str = ""
     """Its instructions as its cascade words them."""
     position_cost: PositionDetails | None = None
@@ -193,12 +195,27 @@ class ContextChoice:
     """The choice in a sentence, until its first call is planned: then its tokens are known."""
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseRun:
-    """One phase of a run: what it was set up with, and what it has come to."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarePhase:
+    """A phase in hand, before a model is asked in it."""
 
     phase: Phase
     """The phase as the cascade declares it."""
+    now: TurnState
+    """Where it is: its attempt and its turn."""
+    tools: PhaseTools
+    """Its tools, and what they may use."""
+
+    @property
+    def asked(self) -> str:
+        """The first text of its instructions (empty: nothing was asked)."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRun(BarePhase):
+    """One phase of a run: what it was set up with, and what it has come to."""
+
     rule: Rule
     """The compiled rule of what it may see."""
     generation: Generation
@@ -207,16 +224,10 @@ class PhaseRun:
     """Who is called."""
     info: ModelInfo
     """The model that is called."""
-    injected: tuple[Item, ...]
-    """The messages that its sources brought and that it may let expire."""
     trace_id: str
     """The row of its instructions."""
     messages: PhaseMessages
     """Its messages, as they came."""
-    now: TurnState
-    """Where it is: its attempt and its turn."""
-    tools: PhaseTools
-    """Its tools, and what they may use."""
     window: PhaseWindow
     """The edits of its messages, and the conversation that makes them."""
     choice: ContextChoice = field(default_factory=ContextChoice)
@@ -232,6 +243,12 @@ class PhaseRun:
     def instructions(self) -> Item:
         """The phase's instructions, as they occurred."""
         return self.messages.instructions
+
+    @property
+    def asked(self) -> str:
+        """The first text of its instructions."""
+        first = next(iter(self.instructions.message.parts), None)
+        return first.text if isinstance(first, Text) else ""
 
     def row(self, node: NodeType, message: Message | None = None) -> Row:
         """Return a row at the place where it is."""

@@ -87,7 +87,7 @@ class SessionState:
     remembered: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
     """Writes to memory banks that a sounding asked for; they are made if it is taken."""
     choosing: object | None = None
-    """The memory of phases that choose; only `choosing/_session_index.py` knows its type."""
+    """The memory of phases that choose; only `choosing/session_index.py` knows its type."""
     said_in: Recorder | None = None
     """The session of the sounding that was taken, where its outputs were said (None: here)."""
     last_phase: PhaseRun | None = None
@@ -156,6 +156,25 @@ class SessionState:
 
 
 @dataclass(slots=True)
+class Net:
+    """The US dollars that a session's windows saved, and those spent on making them.
+
+    `calls` are those that had a window and a price. `needed`: everything could not have been sent,
+    because the model or the user's own limits do not let it.
+    """
+
+    calls: int = 0
+    saved: float = 0.0
+    spent: float = 0.0
+    needed: bool = False
+
+    @property
+    def net(self) -> float:
+        """Saved less spent; negative where windows lost money."""
+        return self.saved - self.spent
+
+
+@dataclass(slots=True)
 class SessionTotals:
     """The calls of a session, their tokens and their cost."""
 
@@ -169,6 +188,8 @@ class SessionTotals:
     """Tokens that a snowball would have sent beyond what was sent."""
     calls_before: int = 0
     """Calls of the run that this one was forked from, until then."""
+    net: Net = field(default_factory=Net)
+    """What its windows saved and cost, in all forks together."""
 
     @property
     def call_number(self) -> int:
@@ -177,7 +198,7 @@ class SessionTotals:
 
     def fork(self) -> SessionTotals:
         """Totals that begin at nothing and go on counting calls."""
-        return SessionTotals(calls_before=self.call_number)
+        return SessionTotals(calls_before=self.call_number, net=self.net)
 
     def add(self, usage: Usage, dollars: float | None, saved_tokens: int = 0) -> None:
         """Add tokens and US dollars (None: nobody knows)."""

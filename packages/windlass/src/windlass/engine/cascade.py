@@ -2,52 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from windlass.cascade.compile import compile_rule, phase_in_words
-from windlass.cascade.flow import is_graph
+from windlass.cascade.flow import MOST_VISITS, is_graph, leads_from, ways_on
+from windlass.cascade.handoffs import END
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.model_names import model_names
 from windlass.cascade.tools_named import servers_named
-from windlass.engine._subcascades import (
-    add_up_child,
-    open_child,
-    phase_output,
-    take_over_child,
-    tell_unknown_names,
-)
-from windlass.engine._walk import walk_phases
-from windlass.engine.cards.card_models import models_beside
-from windlass.engine.cards.indexer import CardIndexer, start_cards
+from windlass.engine._session_state import Ran, Route, Visit
+from windlass.engine._subcascades import phase_output
+from windlass.engine.cards.card_queue import CardIndexer, start_cards
+from windlass.engine.cards.maker import models_beside
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
+from windlass.engine.events import LimitHit, Listener, PhaseStarted, SessionStarted
 from windlass.engine.phase.phase import run_phase
 from windlass.engine.phase.tool_phase import run_tool_phase
+from windlass.engine.phase.tools import tools_to_approve
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import definition_of, describe_run
 from windlass.engine.soundings.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings.soundings import run_sounded
-from windlass.engine.turn.approving import tools_to_approve
 from windlass.engine.turn.breaker import check_breaker, windows_in_outcome
 from windlass.errors import (
     PersonNeeded,
-    PhaseFailed,
     RunLimitReached,
     StepDiffers,
     StoreError,
     TaskError,
     WindlassError,
-    person_needed,
     person_needed_in,
     run_limit_in,
 )
 from windlass.history.base import FORKED_FROM, RAN, Ending, Outcome, SessionStart, ending_of
-from windlass.history.base import in_words as status_text
-from windlass.history.decisions import SubCascadeRun
+from windlass.history.decisions import Routed, VisitBegun, VisitsUsedUp
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
 from windlass.tools.mcp import Servers
@@ -60,16 +51,16 @@ async def run_cascade(run: CascadeRun) -> Result:
     of a sounding are there already.
     """
     record, cascade = run.record, run.cascade
-    servers = needed_servers(run) if run.sounding is None else Servers({})
+    servers = needed_servers(run) if run.nesting.sounding is None else Servers({})
     async with AsyncExitStack() as closing:
         closing.push_async_callback(servers.stop)
         models = start_session(run)
-        run = replace(run, run_below=run_cascade)
-        above = run.parent.record.session_id if run.parent else None
+        run = replace(run, nesting=replace(run.nesting, run_below=run_cascade))
+        above = run.nesting.parent.record.session_id if run.nesting.parent else None
         run.emit(SessionStarted(record.session_id, cascade.cascade_id, models, above))
-        if cascade.limits is not None and run.sounding is None:  # soundings share them
+        if cascade.limits is not None and run.nesting.sounding is None:  # soundings share them
             run = run.within(Allowance(whose_limits(run), **dict(cascade.limits)))
-        if run.parent is None:  # below, what holds for the whole run holds
+        if run.nesting.parent is None:  # below, what holds for the whole run holds
             run = check_breaker(run)
         cards = start_cards(run)
         if cards is not None:
@@ -77,19 +68,19 @@ async def run_cascade(run: CascadeRun) -> Result:
 
         async def work() -> Ending:
             await add_server_tools(run, servers)
-            if cascade.soundings and cascade.soundings.are_several and run.sounding is None:
-                return await run_sounded_cascade(run, cascade.soundings, run_cascade)
+            if cascade.soundings and cascade.soundings.are_several and run.nesting.sounding is None:
+                return await run_sounded_cascade(run, cascade.soundings)
             return await walk_phases(run, run_one)
 
         async def run_one(phase: Phase) -> Ending:
             _tell_start(run, phase)
             sounded = phase.soundings is not None and phase.soundings.are_several
-            attempt = run_sounded if sounded else run_phase
+            run_once = run_sounded if sounded else run_phase
             if phase.tool is not None:
-                attempt = run_tool_phase
+                run_once = run_tool_phase
             own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
             try:
-                ending = await attempt(own, phase, partial(run_children, own, phase))
+                ending = await run_once(own, phase)
             except (PersonNeeded, RunLimitReached):  # what it said by then is the output
                 _keep_output(run, phase)
                 raise
@@ -119,41 +110,7 @@ def _keep_output(run: CascadeRun, phase: Phase) -> None:
 
 def whose_limits(run: CascadeRun) -> str:
     """Who has the limits that a cascade declares, in words."""
-    return "the run" if run.parent is None else f"sub-cascade {run.cascade.cascade_id!r}"
-
-
-async def run_children(run: CascadeRun, phase: Phase) -> Ending:
-    """Run a phase's sub-cascades one after the other; returns how they ended together.
-
-    Raises PhaseFailed where one fails, RunLimitReached where one would pass a limit, and
-    PersonNeeded where one waits.
-    """
-    endings: list[Ending] = []
-    for position, sub in enumerate(phase.sub_cascades):
-        tell_unknown_names(run, phase, sub)
-        child = open_child(run, phase, position)
-        name, session = child.cascade.cascade_id, child.record.session_id
-        try:
-            result = await run_cascade(child)
-        finally:
-            add_up_child(run, child)
-        ended = Ending(result.status, result.reason)
-        text = f"its sub-cascade {name!r} (session {session})"
-        told = SubCascadeEnded(phase.name, name, session, ended.status, ended.reason, result.cost)
-        run.emit(told)
-        if result.error is not None:
-            failure = f"phase {phase.name!r}: {text} failed: {result.error}"
-            raise PhaseFailed(failure) from result.error
-        words = f"{text} ended {status_text(*ended)}"
-        run.record.decide(phase.name, words, SubCascadeRun(session))
-        if sub.context_out:
-            take_over_child(run, phase, child)
-        if (needed := person_needed(result.notes)) is not None:
-            raise needed
-        if "budget" in result.notes:
-            raise RunLimitReached(**result.notes["budget"])
-        endings.append(ended)
-    return ending_of(endings)
+    return "the run" if run.nesting.parent is None else f"sub-cascade {run.cascade.cascade_id!r}"
 
 
 async def run_session(
@@ -230,7 +187,7 @@ def _stop(run: CascadeRun, failure: Exception) -> None:
 
 
 def _outcome(run: CascadeRun, ending: Ending, error: str | None) -> Outcome:
-    details, now = windows_in_outcome(run.net), run.record.clock()
+    details, now = windows_in_outcome(run.totals.net), run.record.clock()
     return Outcome(ending.status, now, error=error, details=details, reason=ending.reason)
 
 
@@ -261,14 +218,14 @@ async def add_server_tools(run: CascadeRun, servers: Servers) -> None:
 def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:
     """The models that will see content: those of the phases, the one that searches, others."""
     models = model_names(run.cascade, run.settings)
-    models += [run.search.model] if run.search else []  # it sees what is searched for
+    models += [run.access.search.model] if run.access.search else []  # it sees what is searched for
     return tuple(dict.fromkeys([*models, *others]))
 
 
 def start_session(run: CascadeRun) -> tuple[str, ...]:
     """Record how the session begins; returns the names of all models that will see content."""
     cascade, settings = run.cascade, run.settings
-    children = (*run.children.values(), *run.tool_cascades.values())
+    children = (*run.ready.children.values(), *run.ready.tool_cascades.values())
     below = [each.cascade for child in children for each in child.walk()]
     others = [name for each in below for name in _models_of(each, settings)]
     models = models_seeing(run, *models_beside(cascade, settings), *others)
@@ -277,7 +234,7 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
         servers = cascade.mcp_servers.items()
         data["mcp_servers"] = {name: server.shown() for name, server in servers}
     data[RAN] = describe_run(run, definition_of(cascade))
-    if run.journal.origin and run.parent is None:
+    if run.journal.origin and run.nesting.parent is None:
         data[RAN][FORKED_FROM] = run.journal.origin
     if run.record.recorded is not None:
         return models  # it began before
@@ -287,9 +244,9 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
         input=run.input,
         cascade=data,
         timestamp=run.record.clock(),
-        parent_id=run.parent.record.session_id if run.parent else None,
-        parent_phase=run.parent_phase,
-        sounding_index=run.sounding,
+        parent_id=run.nesting.parent.record.session_id if run.nesting.parent else None,
+        parent_phase=run.nesting.parent_phase,
+        sounding_index=run.nesting.sounding,
     )
     run.record.append(start=start)
     return models
@@ -299,3 +256,64 @@ def _models_of(cascade: Cascade, settings: Settings) -> list[str]:
     """Return the models that will see content of a cascade that runs below another."""
     settings = settings.of_models(cascade.models, cascade.cascade_id)
     return [*model_names(cascade, settings), *models_beside(cascade, settings)]
+
+
+_WHY: Final = {
+    "model": "its model chose it",
+    "output": "its output is that name",
+    "only": "it is the only way on",
+    "first": "nothing was chosen, and it is the first way on",
+}
+"""Why a phase goes on where it does, by who chose it."""
+
+
+async def walk_phases(run: CascadeRun, run_one: Callable[[Phase], Awaitable[Ending]]) -> Ending:
+    """Run phase after phase, as each says what comes next; returns how they ended together."""
+    endings: list[Ending] = []
+    phase: Phase | None = run.cascade.phases[0]
+    while phase is not None:
+        if not _begin_visit(run, phase):
+            return ending_of([*endings, Ending("incomplete", "turns")])
+        ending = await run_one(phase)
+        endings.append(ending)
+        hidden = phase.context_retention == "output_only"
+        visit, of = run.session.visit.number, run.stands_for(phase)
+        run.session.ran.append(Ran(phase.name, visit, ending.status, hidden, of))
+        phase = _next_phase(run, phase)
+    return ending_of(endings)
+
+
+def _begin_visit(run: CascadeRun, phase: Phase) -> bool:
+    """Note that the phase runs once more; False where it has run as often as it may."""
+    session, name = run.session, phase.name
+    session.route = None
+    number = 1 + sum(each.phase == name for each in session.ran)
+    session.visit = Visit(name, number)
+    if number == 1:
+        return True
+    if number > MOST_VISITS:
+        text = f"phase {name!r} was to run again, and has run {MOST_VISITS} times; the run ends"
+        run.tell(name, text, VisitsUsedUp(MOST_VISITS))
+        run.emit(LimitHit(name, "turns", f"phase {name!r}", MOST_VISITS, MOST_VISITS))
+        return False
+    session.visit = Visit(name, number, run.record.last_turn(name))
+    text = f"phase {name!r} runs again: visit {number}"
+    run.tell(name, text, VisitBegun(number, session.visit.after_turn))
+    return True
+
+
+def _next_phase(run: CascadeRun, phase: Phase) -> Phase | None:
+    """Return the phase that comes next (None: the run is over); in a graph the record says why."""
+    phases, name = list(run.cascade.phases), phase.name
+    route = run.session.route
+    if route is None and not is_graph(phases):
+        at = [each.name for each in phases].index(name) + 1
+        return phases[at] if at < len(phases) else None
+    ways = leads_from(phase) if route is not None else ways_on(phase)
+    if route is None and not ways:
+        return None
+    route = route or Route(ways[0], "only" if len(ways) == 1 else "first")
+    what = "ends the run" if route.target == END else f"goes on with {route.target!r}"
+    text = f"phase {name!r} {what}: {route.why or _WHY.get(route.by, route.by)}"
+    run.tell(name, text, Routed(route.target, route.by, ways), detail=route.by == "only")
+    return next((each for each in phases if each.name == route.target), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from windlass.errors import StoreError, UsageError
@@ -26,14 +26,6 @@ class OpenSession:
     store: Store
     session_id: str
     is_begun: bool
-
-    def below(self, name: str, *, may_be_begun: bool) -> OpenSession:
-        """The session of this name under it. Raises UsageError for one that must not be there."""
-        under = replace(self, session_id=f"{self.session_id}.{name}")
-        is_begun = has_begun(self.store, under.session_id)
-        if is_begun and not may_be_begun:
-            raise _is_there(under.session_id)
-        return replace(under, is_begun=is_begun)
 
 
 @contextmanager
@@ -60,6 +52,14 @@ def open_session(
         elif name is not None and has_begun(store, session_id):
             raise _is_there(session_id)
         yield OpenSession(store, session_id, begun)
+
+
+def open_under(store: Store, session_id: str, *, may_be_begun: bool) -> OpenSession:
+    """Return a session under one that is held. Raises UsageError for one that must not be there."""
+    is_begun = has_begun(store, session_id)
+    if is_begun and not may_be_begun:
+        raise _is_there(session_id)
+    return OpenSession(store, session_id, is_begun)
 
 
 def check_unedited(store: Store, session_id: str) -> None:

@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from windlass.cascade.model_names import model_names
 from windlass.cascade.tool_caching import ToolCaching
 from windlass.cascade.tools_named import asking_phases, has_tool
 from windlass.engine._session_state import SessionState
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import Access, CascadeRun, Nesting
 from windlass.engine.events import Event, MessageAdded, MessageEdited
 from windlass.engine.opening import OpenSession
 from windlass.engine.turn.kept_results import KeptResults
@@ -40,7 +41,8 @@ def prepare(
     session: OpenSession,
     *,
     settings: Settings,
-    resolve: Resolve,
+    access: Access,
+    nesting: Nesting | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> CascadeRun:
     """Return a run of a checked cascade with everything in its hands, and nothing done yet.
@@ -54,21 +56,17 @@ def prepare(
     if on_event is not None:
         record.on_append = partial(_tell, on_event)
     pictures = session.store.folder / "images" / path_part(session.session_id)
+    search = web_search_of(ready.cascade, settings, access.find_model)
     return CascadeRun(
-        cascade=ready.cascade,
-        search=web_search_of(ready.cascade, settings, resolve),
         record=record,
         input=given,
-        resolve=resolve,
-        registry=ready.registry,
-        emit=emit,
+        ready=ready,
         settings=settings,
-        children=ready.children,
-        folders=ready.folders,
+        access=replace(access, search=search),
+        emit=emit,
+        nesting=nesting or Nesting(),
         kept_results=KeptResults(ready.cascade.tool_caching or ToolCaching()),
-        tool_cascades=ready.tool_cascades,
         session=SessionState(readable=(pictures,)),
-        opened=session,
     )
 
 

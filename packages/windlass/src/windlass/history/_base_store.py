@@ -13,8 +13,14 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 from windlass.errors import SessionHeld, StoreError, UsageError, did_you_mean
 from windlass.history import packing
-from windlass.history._blobs import BlobPlace, remove_visible
-from windlass.history._lost import Lost, damage_error, stand_in_for, tell_once
+from windlass.history._blobs import (
+    BlobPlace,
+    Lost,
+    damage_error,
+    remove_visible,
+    stand_in_for,
+    tell_once,
+)
 from windlass.history._numbering import Numbered, Prepared, SessionHead, SessionReader, prepare
 from windlass.history._session import (
     PORTION,

@@ -1,7 +1,11 @@
 """Bytes by their SHA-256, in a folder (`blobs/aa/<sha256>`) or in a place that a plugin knows.
 
 In a folder a file is there whole or not at all: it is written under another name, synced,
-renamed, and its folder synced. This module knows no message and no database.
+renamed, and its folder synced. This module knows no database.
+
+What stands in the place of a message whose text is missing or changed, for who looks back.
+
+A run never gets one: there it is a StoreError.
 """
 
 from __future__ import annotations
@@ -12,9 +16,13 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from windlass.errors import StoreError
+from windlass.history.base import NodeType
+from windlass.messages import Message, Role, Text
 from windlass.safety.own_files import (
     PRIVATE_FILE,
     TEMPORARY,
@@ -242,3 +250,55 @@ class Blobs:
     def remove(self, sha256: str) -> None:
         """Remove a blob; one that is not there is no error."""
         self.path(sha256).unlink(missing_ok=True)
+
+
+_ROLES: Final[dict[str, Role]] = {
+    NodeType.SYSTEM: "system",
+    NodeType.AGENT: "assistant",
+    NodeType.FOLLOW_UP: "assistant",
+    NodeType.TOOL_RESULT: "tool",
+}
+
+
+@dataclass(frozen=True)
+class Lost(Message):
+    """A message that says why the one it stands for cannot be read, and has the key of that one."""
+
+    @classmethod
+    def of(cls, key: str, why: str, role: Role = "user") -> Lost:
+        """Return the stand-in for the message with this key."""
+        message = cls(role, (Text(f"[message {key[:16]} cannot be read: {why}]"),))
+        message.__dict__["key"] = key  # else it would be worked out from this text
+        return message
+
+    def in_row(self, node_type: str) -> Lost:
+        """Return the same in the role that messages of such a row have."""
+        message = Lost(_ROLES.get(node_type, self.role), self.parts)
+        message.__dict__["key"] = self.key
+        return message
+
+
+def tell_once(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """`tell`, for texts that it has not heard."""
+    heard: set[str] = set()
+
+    def hear(text: str) -> None:
+        if text not in heard:
+            heard.add(text)
+            tell(text)
+
+    return hear
+
+
+def damage_error(what: str) -> StoreError:
+    """Return the error for a piece of the record that is not what it should be."""
+    return StoreError(f"{what}: the store is damaged, run `windlass verify` to see how")
+
+
+def stand_in_for(key: str, why: str, blobs: BlobPlace, what: str = "file") -> Lost:
+    """The stand-in for a message, of which `blobs` is told. Raises StoreError: none is wanted."""
+    sentence = f"the {what} of message {key!r} {why}" if what else f"there is no message {key!r}"
+    if blobs.on_lost is None:
+        raise damage_error(sentence)
+    blobs.on_lost(sentence)
+    return Lost.of(key, f"its {what or 'row'} {key} {why}")

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history._lost import Lost
+from windlass.history._blobs import Lost
 from windlass.history.base import Batch, CallRecord, EditRecord, Outcome, Row, ShownMessage
 from windlass.history.packing import (
     DIGESTED,
@@ -30,7 +30,7 @@ from windlass.history.packing import (
     TableRow,
 )
 from windlass.messages import Message, Text
-from windlass.safety.numbers import whole_number
+from windlass.safety.foreign import whole_number
 from windlass.selection.card import Card
 
 INLINE: Final = 4096

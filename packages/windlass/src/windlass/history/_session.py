@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from windlass.history import packing
-from windlass.history._blobs import BlobPlace
-from windlass.history._lost import Lost, damage_error, stand_in_for
+from windlass.history._blobs import BlobPlace, Lost, damage_error, stand_in_for
 from windlass.history._numbering import SessionHead, SessionReader
 from windlass.history.base import Discrepancy, ShownMessage, StoredRow
 from windlass.history.packing import DIGESTED, CallRow, LogRow

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from windlass.history._lost import Lost
+from windlass.history._blobs import Lost
 from windlass.history.base import NodeType, Store, StoredRow
 from windlass.history.lanes import standing
 from windlass.history.marks import CalloutMark, PinMark

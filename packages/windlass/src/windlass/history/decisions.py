@@ -6,13 +6,13 @@ The words that people read stand beside, in the row's `text`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import Field
 
 from windlass.history.base import NodeType, Row
-from windlass.history.details import AnchorDetails, ChoiceBudget, NotChosen
+from windlass.history.details import AnchorDetails, BlockDetails, ChoiceBudget, NotChosen
 from windlass.history.marks import MessagesKept, ResultReused
 from windlass.history.row_details import RowDetails
 from windlass.history.step import RecordedStep
@@ -282,23 +282,26 @@ class TaskSection(RowDetails, nodes={NodeType.CONTEXT_INJECTION}):
     sources: Sequence[str]
 
 
+_UNLESS_NONE: Final = Field(exclude_if=lambda value: value is None)
+
+
 class InjectedBlock(
-    RowDetails, kind="injector", nodes={NodeType.DECISION, NodeType.CONTEXT_INJECTION}
+    RowDetails,
+    kind="injector",
+    nodes={NodeType.DECISION, NodeType.CONTEXT_INJECTION},
+    flat={"block": BlockDetails},
+    sparse=False,
 ):
-    """A block of an injector: the message of it, or, where nothing fitted, a decision of a turn.
+    """A block of an injector: the message of it, or, where nothing fitted, a decision of a turn."""
 
-    The other fields are those of `BlockDetails`.
-    """
+    block: BlockDetails
+    turn: Annotated[int | None, _UNLESS_NONE] = None
 
-    injector: str
-    version: str
-    tier: str
-    priority: int
-    cap: int
-    full_cap: int
-    tokens: int
-    cut: Sequence[str]
-    turn: int | None = None
+    def as_json(self) -> dict[str, Any]:
+        """Return the details as a row keeps them: without the id, which is the row's own."""
+        data = super().as_json()
+        del data["id"]
+        return data
 
 
 class InjectorWarning(RowDetails, kind="injector"):
@@ -478,15 +481,13 @@ class WindowSelection(RowDetails, nodes={NodeType.CONTEXT_SELECTION}, sparse=Fal
     selection_type: Literal["intra_phase"] = "intra_phase"
 
 
-_UNLESS_NONE: Final = Field(exclude_if=lambda value: value is None)
+@dataclass(frozen=True, slots=True)
+class ChoiceWay:
+    """How a phase came to what it sees.
 
-
-class PhaseChoice(RowDetails, nodes={NodeType.CONTEXT_SELECTION}, sparse=False):
-    """What a phase chose of what was said before.
-
-    `strategy` is the one it came by, `strategy_asked` the one that was asked for. `kept` says why
-    it sees all that was said (empty: it sees its choice). `asked` and `answer` are those of the
-    model that was asked (None: none was).
+    `strategy` is the one it came by, `strategy_asked` the one that was asked for, `note` why that
+    is another. `kept` says why it sees all that was said (empty: it sees its choice), `warning`
+    that its anchors took too much.
     """
 
     strategy: str
@@ -494,6 +495,12 @@ class PhaseChoice(RowDetails, nodes={NodeType.CONTEXT_SELECTION}, sparse=False):
     note: str = ""
     kept: str = ""
     warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceSizes:
+    """How much there was to choose from, and what is shown: messages, and tokens as named."""
+
     full_history_size: int = 0
     context_size: int = 0
     masked_count: int = 0
@@ -501,12 +508,35 @@ class PhaseChoice(RowDetails, nodes={NodeType.CONTEXT_SELECTION}, sparse=False):
     candidates: int = 0
     candidate_tokens: int = 0
     budget: ChoiceBudget | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenMessages:
+    """The messages that a phase sees in any case, those it chose, and those it did not."""
+
     anchor_hashes: Sequence[str] = ()
     anchors: Sequence[AnchorDetails] = ()
     selected_hashes: Sequence[str] = ()
     selected: Sequence[Mapping[str, Any]] = ()
     left_out: Any = ()
     not_chosen: Sequence[NotChosen] = ()
+
+
+class PhaseChoice(
+    RowDetails,
+    nodes={NodeType.CONTEXT_SELECTION},
+    flat={"way": ChoiceWay, "sizes": ChoiceSizes, "messages": ChosenMessages},
+    sparse=False,
+):
+    """What a phase chose of what was said before.
+
+    `asked` and `answer` are those of the model that was asked (None: none was), `reasoning` what it
+    said of its choice, `refused` what it named beside the menu.
+    """
+
+    way: ChoiceWay
+    sizes: ChoiceSizes = ChoiceSizes()
+    messages: ChosenMessages = ChosenMessages()
     reasoning: Any = None
     refused: Sequence[str] = ()
     worth: Mapping[str, Any] = field(default_factory=dict[str, Any])

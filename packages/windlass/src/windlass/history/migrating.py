@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history._lost import Lost
+from windlass.history._blobs import Lost
 from windlass.history.base import Batch, Row, SessionInfo, Store, StoredRow
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from windlass.history._lost import damage_error
+from windlass.history._blobs import damage_error
 from windlass.history.base import SessionFilter, SessionInfo, Store
 
 _LEVELS: Final = 100

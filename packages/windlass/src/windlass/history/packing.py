@@ -4,6 +4,8 @@ What a call adds to its session is written as a list against the call before it:
 element `[from, to]` takes these entries of the earlier list (from 0, `to` excluded),
 anything else is a new entry. So a session of many calls grows with what is new, and
 an edit in the middle of a window costs one entry and not all that follow it.
+
+What a row says in its JSON, read: the union of all kinds of details.
 """
 
 from __future__ import annotations
@@ -11,17 +13,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from windlass.history._union import read_details
+from windlass.history import decisions, marks, row_details
 from windlass.history.base import CallRecord, NodeType, Outcome, Reason, Row, ShownMessage, Status
 from windlass.history.details import CallDetails, OutcomeDetails, adapter_of
-from windlass.history.row_details import json_of
+from windlass.history.row_details import INTERRUPTED_TEXT, RowDetails, json_of
 from windlass.messages import Message, Opaque, Text, clean_text
 
 _Item = TypeVar("_Item")
@@ -461,3 +464,32 @@ def row_of(stored: LogRow, message: Message | None) -> Row:
     values: list[Any] = [node, stored.trace_id, stored.timestamp, message, *_SAME_OF(stored)]
     values += [str(data.get("text", "")), details, text_json, {}, bool(stored.keep_pictures)]
     return Row(*values)
+
+
+_KINDS: Final = defaultdict[tuple[NodeType, str], list[type[RowDetails]]](list)
+"""The types of details that rows of a type and a kind may have."""
+
+for _module in (row_details, decisions, marks):
+    for _one in vars(_module).values():
+        if isinstance(_one, type) and issubclass(_one, RowDetails) and _one.kinds:
+            for _node in _one.nodes if _one.__module__ == _module.__name__ else ():
+                for _kind in _one.kinds:
+                    _KINDS[_node, _kind].append(_one)
+
+
+def read_details(
+    node: NodeType, data: Mapping[str, Any], phase: str | None, message: Message | None
+) -> RowDetails | None:
+    """Return what a row says in its JSON; None: nothing, or what this version does not know."""
+    kinds = _KINDS.get((node, str(data.get("kind", "")))) if data else None
+    if not kinds:
+        return None
+    if node == NodeType.TOOL_RESULT and message is not None and "interrupted" not in data:
+        by_text = message.failed and message.text == INTERRUPTED_TEXT  # an earlier version
+        data = {**data, "interrupted": by_text}
+    union = kinds[0] if len(kinds) == 1 else Union[tuple(kinds)]  # noqa: UP007 - made when it runs
+    try:
+        details: RowDetails = adapter_of(union).validate_python(data, context=phase or "")
+    except ValidationError:
+        return None
+    return details

@@ -1,6 +1,6 @@
 """What rows say besides their columns: a tagged union of small values, a type for each kind.
 
-A row keeps it as JSON, which pydantic writes and reads (`_union.py`). The tag is the type of the
+A row keeps it as JSON, which pydantic writes and reads (`packing.py`). The tag is the type of the
 row together with the `kind` in the JSON. What a row of an earlier version lacks has its default
 here.
 """
@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import Field, astuple, dataclass, field
+from dataclasses import Field, astuple, dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, Self, dataclass_transform
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from windlass.history.base import Details, NodeType, Row, StoredRow
 from windlass.history.details import AsItCame, adapter_of
@@ -38,6 +42,9 @@ class RowDetails:
     """The fields that are written whatever they are."""
     sparse: ClassVar[bool] = True
     """Whether any are left out."""
+    flat: ClassVar[Mapping[str, type[Any]]] = {}
+    """The fields whose value is a dataclass, by its type, that have no key in the JSON: their own
+    fields stand there beside the others."""
 
     def __init_subclass__(
         cls,
@@ -47,11 +54,28 @@ class RowDetails:
         kinds: Collection[str] = (),
         *,
         sparse: bool = True,
+        flat: Mapping[str, type[Any]] = MappingProxyType({}),
     ) -> None:
         """Make a class of details; what is not given is as in the class that it is made of."""
         cls.kind, cls.nodes, cls.always = kind or cls.kind, nodes or cls.nodes, always or cls.always
-        cls.kinds, cls.sparse = kinds or (cls.kind,), sparse
+        cls.kinds, cls.sparse, cls.flat = kinds or (cls.kind,), sparse, flat
         dataclass(frozen=True)(cls)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let pydantic put what stands in the JSON for a flat field into a value of its own."""
+        schema = handler(source)
+        if not cls.flat:
+            return schema
+        return core_schema.no_info_before_validator_function(cls._with_parts, schema)
+
+    @classmethod
+    def _with_parts(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        names = {name: {each.name for each in fields(kind)} for name, kind in cls.flat.items()}
+        parts = {
+            name: {key: data[key] for key in keys & data.keys()} for name, keys in names.items()
+        }
+        return {**data, **parts}
 
     @classmethod
     def read(cls, row: Row) -> Self | None:
@@ -67,9 +91,11 @@ class RowDetails:
     def as_json(self) -> dict[str, Any]:
         """Return the details as a row keeps them."""
         data = {"kind": self.kind} if self.kind else {}
-        data |= adapter_of(type(self)).dump_python(
+        told = adapter_of(type(self)).dump_python(
             self, by_alias=True, exclude_defaults=self.sparse, warnings=False
         )
+        for key, value in told.items():
+            data |= value if key in self.flat else {key: value}
         return data | {name: getattr(self, name) for name in self._always() if name not in data}
 
     def _always(self) -> Collection[str]:

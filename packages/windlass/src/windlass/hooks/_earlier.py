@@ -14,8 +14,7 @@ from typing import Final
 from windlass.errors import WindlassError
 from windlass.hooks.agent_events import SeenCall
 from windlass.hooks.client import MOST_BYTES
-from windlass.hooks.delivery import text_hash
-from windlass.hooks.hook_journal import HookJournal, HookLine
+from windlass.hooks.hook_journal import HookJournal, HookLine, text_hash
 from windlass.hooks.kept_originals import find_original, open_folder
 
 _STORED: Final = "tool-results"

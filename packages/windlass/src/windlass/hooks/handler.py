@@ -21,7 +21,6 @@ from typing import Final
 
 from windlass.errors import UsageError, WindlassError
 from windlass.hooks._earlier import EarlierResults
-from windlass.hooks._tail import Tail
 from windlass.hooks.agent_events import (
     AgentPlace,
     SeenCall,
@@ -29,10 +28,9 @@ from windlass.hooks.agent_events import (
     ToolEvent,
     is_recall,
 )
-from windlass.hooks.agent_threads import AgentThread, ShortForm
+from windlass.hooks.agent_threads import AgentThread, ShortForm, Tail
 from windlass.hooks.agents import AGENTS, adapter_of
-from windlass.hooks.delivery import text_hash
-from windlass.hooks.hook_journal import HookJournal, HookLine, Outcome
+from windlass.hooks.hook_journal import HookJournal, HookLine, Outcome, text_hash
 from windlass.hooks.options import HookOptions, read_options
 from windlass.hooks.project_stores import usual_store
 from windlass.safety.redaction import redacted_json, redacted_text

@@ -21,8 +21,7 @@ from windlass.errors import StoreError, UsageError, WindlassError
 from windlass.history.base import Store
 from windlass.hooks.agent_events import SeenCall
 from windlass.hooks.client import count_failure
-from windlass.hooks.delivery import deliveries, main_transcript
-from windlass.hooks.hook_journal import HookJournal, HookLine
+from windlass.hooks.hook_journal import HookJournal, HookLine, deliveries, main_transcript
 from windlass.hooks.kept_originals import find_original
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.importing.storing import (

@@ -25,7 +25,7 @@ import windlass
 from windlass import __version__
 from windlass.errors import UsageError, WindlassError
 from windlass.hooks._json_edit import with_element, with_member, without
-from windlass.hooks.agents.claude_code import EVENTS
+from windlass.hooks.agents import EVENTS
 from windlass.hooks.options import HookOptions
 from windlass.hooks.shapes import SHAPES
 from windlass.hooks.shell_words import is_hook_run, is_mcp
@@ -356,7 +356,7 @@ def _is_our_server(entry: object) -> bool:
 
 def _plugin_text(options: HookOptions) -> str:
     """Return the plugin for opencode, with the command that it runs."""
-    source = resources.files("windlass.hooks.agents").joinpath("opencode.js").read_text("utf-8")
+    source = resources.files("windlass.hooks").joinpath("opencode.js").read_text("utf-8")
     command = [*hook_command(), "hook", "run", *options.arguments()]
     return source.replace('["windlass", "hook", "run", "opencode"]', json.dumps(command))
 

@@ -18,8 +18,7 @@ from windlass.errors import UsageError, WindlassError
 from windlass.history.base import Store
 from windlass.history.places import open_place
 from windlass.hooks.agent_events import is_recall
-from windlass.hooks.delivery import deliveries, main_transcript
-from windlass.hooks.hook_journal import HookLine
+from windlass.hooks.hook_journal import HookLine, deliveries, main_transcript
 from windlass.hooks.hooked_sessions import store_hooked
 from windlass.hooks.project_stores import usual_store
 from windlass.hooks.status import journal_sessions

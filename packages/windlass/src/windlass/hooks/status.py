@@ -11,8 +11,7 @@ from typing import Final
 
 from windlass.hooks import client
 from windlass.hooks.agents import AGENTS
-from windlass.hooks.delivery import deliveries, main_transcript
-from windlass.hooks.hook_journal import HookJournal, HookLine
+from windlass.hooks.hook_journal import HookJournal, HookLine, deliveries, main_transcript
 from windlass.hooks.installing import Installed, agent_version, installed_hooks, is_too_old
 
 _LATEST: Final = 5

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from windlass.importing import claude_sums
+from windlass.importing import claude_requests
 from windlass.importing.base import (
     COUNTED,
     MALFORMED,
@@ -83,7 +83,7 @@ def recognises(records: Records) -> bool:
         )
         or (one.get("type") == "system" and "claude_code_version" in (one.get("message") or one))
         or (
-            text_of(one, "type") in (*_UNSENT, *claude_sums.TYPES)
+            text_of(one, "type") in (*_UNSENT, *claude_requests.SUM_TYPES)
             and ("sessionId" in one or "messageId" in one)
         )
         for one in records
@@ -174,7 +174,7 @@ class ClaudeTranscript:
         self._records = 0
         self._session = ""
         self._project = ""
-        self._sums = claude_sums.ClosingSums()
+        self._sums = claude_requests.ClosingSums()
         self._compactions = 0
 
     # ---- in -------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class ClaudeTranscript:
                 node = parser(self, record)
             except MALFORMED:
                 self._file.skipped[f"records of type {kind!r} that are malformed"] += 1
-        elif kind in claude_sums.TYPES:
+        elif kind in claude_requests.SUM_TYPES:
             if not self._sums.take(record):
                 self._file.skipped["sums at the end of a run"] += 1
         else:

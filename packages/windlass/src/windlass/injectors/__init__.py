@@ -1,6 +1,6 @@
 """Injectors: what goes into a prompt besides the history, by tier, in order, under caps.
 
-One file a family. The room knows texts, files and memory banks; it knows no record, no model
+One file a family. The room knows texts, files and memory banks; it knows no session, no model
 and no request: `engine/injecting/begin.py` places what is rendered here.
 """
 

@@ -6,17 +6,89 @@ text in whole items; it counts no tokens, and places nothing.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
-from windlass.injectors.variation import PLAIN, Style
 from windlass.messages import ToolSpec
 
 if TYPE_CHECKING:
     from windlass.memory.banks import Memory
+
+Progress: TypeAlias = Literal["fraction", "percentage", "bar", "steps"]
+Listing: TypeAlias = Literal["bulleted", "numbered", "indented"]
+
+PROGRESS: Final[tuple[Progress, ...]] = ("fraction", "percentage", "bar", "steps")
+"""Forms of progress: 3/5 steps completed; 60%; [######----]; step 3 of 5."""
+SEPARATORS: Final = ("\n\n", "\n---\n", "\n===\n", "\n***\n")
+"""Separators between blocks: a blank line, or one of three rules."""
+LISTINGS: Final[tuple[Listing, ...]] = ("bulleted", "numbered", "indented")
+LABELS: Final = ("Progress:", "Status:", "Current state:")
+BAR: Final = 10
+"""Characters of a progress bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """One way to write. `separator` goes between blocks, `label` before the progress."""
+
+    progress: Progress = "fraction"
+    separator: str = "\n\n"
+    listing: Listing = "bulleted"
+    label: str = "Progress:"
+
+    def progress_text(self, done: int, total: int) -> str:
+        """Format progress with its label.
+
+        >>> Style().progress_text(3, 5)
+        'Progress: 3/5 steps completed'
+        >>> Style("bar", label="Status:").progress_text(3, 5)
+        'Status: [######----]'
+        """
+        match self.progress:
+            case "fraction":
+                text = f"{done}/{total} steps completed"
+            case "percentage":
+                text = f"{100 * done // total}%"
+            case "bar":
+                full = BAR * done // total
+                text = f"[{'#' * full}{'-' * (BAR - full)}]"
+            case "steps":
+                text = f"step {done} of {total} done"
+        return f"{self.label} {text}"
+
+    def listed(self, items: Sequence[str]) -> list[str]:
+        """Format the items of a list, one text each.
+
+        >>> Style(listing="numbered").listed(["a", "b"])
+        ['1. a', '2. b']
+        """
+        match self.listing:
+            case "bulleted":
+                return [f"- {item}" for item in items]
+            case "numbered":
+                return [f"{at}. {item}" for at, item in enumerate(items, 1)]
+            case "indented":
+                return [f"    {item}" for item in items]
+
+
+PLAIN: Final = Style()
+"""The style without variation."""
+
+
+def style_of(seed: str, phase: str, turn: int) -> Style:
+    """Return the style of one call; the same arguments give the same style."""
+    digest = hashlib.sha256(f"{seed}\0{phase}\0{turn}".encode()).digest()
+    return Style(
+        PROGRESS[digest[0] % len(PROGRESS)],
+        SEPARATORS[digest[1] % len(SEPARATORS)],
+        LISTINGS[digest[2] % len(LISTINGS)],
+        LABELS[digest[3] % len(LABELS)],
+    )
+
 
 LOOK: Final = "look_again"
 """The tool that shows a picture or a file again."""
@@ -45,6 +117,28 @@ class FailedCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadableBanks:
+    """The memory banks that a phase reads, and what memories are in some banks now."""
+
+    names: tuple[str, ...] = ()
+    memories: Callable[[Sequence[str]], Sequence[Memory]] = lambda _: ()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptParts:
+    """What a prompt is made of besides the texts of injectors, and how its lists are written.
+
+    `system` is the rendered system prompt, `definitions` are those of the phase's tools, `values`
+    the volatile values that were moved out of the stable tier, by name.
+    """
+
+    system: str = ""
+    definitions: tuple[ToolSpec, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
+    style: Style = PLAIN
+
+
+@dataclass(frozen=True, slots=True)
 class Situation:
     """What an injector may look at."""
 
@@ -62,26 +156,18 @@ class Situation:
     """The folder of the run's files."""
     closed: Path | None = None
     """A folder inside it that is off limits."""
-    banks: tuple[str, ...] = ()
+    banks: ReadableBanks = ReadableBanks()
     """The memory banks that the phase reads."""
-    memories: Callable[[Sequence[str]], Sequence[Memory]] = lambda _: ()
-    """Returns the current memories of some banks."""
     failures: tuple[FailedCall, ...] = ()
     """Calls that failed, newest first."""
     skills: tuple[str, ...] = ()
     """The names of skills that the model asked for."""
     tools: tuple[str, ...] = ()
     """The names of the tools that the phase has."""
-    style: Style = PLAIN
-    """How progress and lists are written."""
-    values: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Volatile values that were moved out of the stable tier, by name."""
     artifacts: tuple[Artifact, ...] = ()
     """The session's pictures and files, newest first."""
-    system: str = ""
-    """The rendered system prompt."""
-    definitions: tuple[ToolSpec, ...] = ()
-    """The definitions of the phase's tools."""
+    prompt: PromptParts = field(default_factory=PromptParts)
+    """What the prompt has besides the texts of injectors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,15 +31,15 @@ class UserMemory(Injector):
 
     def guard(self, seen: Situation) -> bool:
         """Return whether there is a bank to look into."""
-        return bool(self.banks or seen.banks)
+        return bool(self.banks or seen.banks.names)
 
     def render(self, seen: Situation) -> Rendered:
         """Return the best memories, each with its key and version."""
-        held = list(seen.memories(self.banks or seen.banks))
-        newest = sorted(range(len(held)), key=lambda at: (-held[at].remembered, -at))
-        matched = best_matches(seen.task, {at: f"{m.key}\n{m.text}" for at, m in enumerate(held)})
-        order = [*matched, *(at for at in newest if at not in matched)][: self.top]
-        return Rendered("[User memory]", tuple(_item(held[at]) for at in order))
+        held = list(seen.banks.memories(self.banks or seen.banks.names))
+        newest = sorted(held, key=lambda memory: memory.remembered)[::-1]
+        matched = best_matches(seen.task, held, lambda memory: memory.searched)
+        shown = [*dict.fromkeys([*matched, *newest])][: self.top]
+        return Rendered("[User memory]", tuple(map(_item, shown)))
 
 
 def _item(memory: Memory) -> BlockItem:
@@ -71,13 +71,12 @@ class Knowledge(Injector):
 
     def render(self, seen: Situation) -> Rendered | None:
         """Return the passages that contain enough of the task's words, the best first."""
-        held = self._passages(seen)
-        texts = {at: passage.searched for at, passage in enumerate(held)}
-        root = seen.root.resolve().as_posix() + "/"
+        held, root = self._passages(seen), seen.root.resolve().as_posix() + "/"
+        best = best_matches(seen.task, held, lambda each: each.searched, self.threshold)
         items = []
-        for at in best_matches(seen.task, texts, self.threshold)[: self.top]:
-            where = held[at].reference.removeprefix(root)
-            items.append(BlockItem(f"{where}\n{held[at].text}", where))
+        for passage in best[: self.top]:
+            where = passage.reference.removeprefix(root)
+            items.append(BlockItem(f"{where}\n{passage.text}", where))
         return Rendered("[Knowledge]", tuple(items))
 
     def _passages(self, seen: Situation) -> list[Passage]:
@@ -117,9 +116,8 @@ class Playbooks(Injector):
     def best(self, seen: Situation) -> MarkdownFile | None:
         """Return the best match, or None if none reaches the threshold."""
         pages = self._pages(seen.root)
-        when = {at: page.key("when") for at, page in enumerate(pages)}
-        best = best_matches(seen.task, when, self.threshold)
-        return pages[best[0]] if best else None
+        best = best_matches(seen.task, pages, lambda page: page.key("when"), self.threshold)
+        return best[0] if best else None
 
     def render(self, seen: Situation) -> Rendered | None:
         """Return the first paragraphs of the best match, as many as fit the cap."""

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from windlass.errors import ToolError, UsageError, did_you_mean
 from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
 from windlass.injectors.markdown import folder_in, read_page
-from windlass.memory.matching import best_matches
+from windlass.memory.matching import best_matches, fitting
 from windlass.tools.base import ToolContext
 
 FILE: Final = "SKILL.md"
@@ -95,9 +95,12 @@ class Skills(Injector):
 
     def matching(self, seen: Situation) -> list[Skill]:
         """Return the skills whose description matches the task, the best first."""
-        skills = self.skills(seen.root)
-        texts = {at: f"{skill.name}\n{skill.description}" for at, skill in enumerate(skills)}
-        return [skills[at] for at in best_matches(seen.task, texts, self.threshold)]
+        return best_matches(
+            seen.task,
+            self.skills(seen.root),
+            lambda skill: f"{skill.name}\n{skill.description}",
+            self.threshold,
+        )
 
     def render(self, seen: Situation) -> Rendered:
         """Named and requested skills, then matched ones as far as they fit, then the others' names.
@@ -110,21 +113,17 @@ class Skills(Injector):
         sure += [skill for skill in skills if skill.name in seen.skills and skill not in sure]
         # Characters over three are a bound from above for the tokens of prose.
         room = self.cap * 3 - sum(len(skill_text(skill)) for skill in sure)
-        chosen, left_out = list(sure), []
-        for skill in self.matching(seen):
-            if skill in chosen:
-                continue
-            if len(skill_text(skill)) <= room:
-                room -= len(skill_text(skill))
-                chosen.append(skill)
-            else:
-                left_out.append(skill.name)
+        matched, left_out = fitting(
+            [skill for skill in self.matching(seen) if skill not in sure],
+            lambda some: sum(len(skill_text(skill)) for skill in some) <= room,
+        )
+        chosen = [*sure, *matched]
         items = [BlockItem(skill_text(skill), skill.name) for skill in chosen]
         others = [skill for skill in skills if skill not in chosen]
         if ASK in seen.tools and others:
             listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in others)
             items.append(BlockItem(f"Others, to be had with {ASK}:\n{listed}", "others"))
-        return Rendered(_HEAD, tuple(items), tuple(left_out))
+        return Rendered(_HEAD, tuple(items), tuple(skill.name for skill in left_out))
 
 
 def ask_for_skill(skills: Sequence[Skill], name: str) -> str:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from windlass.caching.meter import Segments
+from windlass.caching.meter import Segments, Share, SharedStream
 from windlass.caching.prices import Prices
 from windlass.caching.rates import Rate, input_dollars, output_dollars
-from windlass.caching.shares import Share, SharedStream
 
 
 class NewSegments(NamedTuple):

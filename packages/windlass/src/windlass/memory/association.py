@@ -174,10 +174,10 @@ class Associations:
         for old in stale:
             number = self._numbers.pop(old)
             del self._held[number]
-            self._index.remove(number, searched(old))
+            self._index.remove(number, old.searched)
         for new in fresh:
             self._numbers[new], self._held[self._next] = self._next, new
-            self._index.add(self._next, searched(new))
+            self._index.add(self._next, new.searched)
             self._next += 1
 
     def _sections(self, request: ContextGenerationInput, matches: Iterable[MemoryMatch]) -> str:
@@ -195,11 +195,6 @@ class Associations:
             for name, text in texts.items()
             if text.strip()
         )
-
-
-def searched(entry: Passage | Memory) -> str:
-    """Return what a passage or a memory is found by: its words and those of its name."""
-    return entry.searched if isinstance(entry, Passage) else f"{entry.key}\n{entry.text}"
 
 
 def _match(entry: Passage | Memory) -> MemoryMatch:

@@ -62,6 +62,11 @@ class Memory:
         """What names this version: `bank/key@version`."""
         return f"{self.bank}/{self.key}@{self.version}"
 
+    @property
+    def searched(self) -> str:
+        """What it is found by: its words and those of its key."""
+        return f"{self.key}\n{self.text}"
+
     def holds(self, now: float) -> bool:
         """Return whether it is in force at `now`, as far as it alone can tell."""
         return not self.forgotten and (self.expires is None or now < self.expires)

@@ -13,9 +13,9 @@ import math
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from windlass.tools.searching import STOP_WORDS
 
@@ -27,6 +27,8 @@ BESIDE: Final = 0.25
 """What words count that stand beside the task only (its inherited context, earlier outputs)."""
 STRICTER: Final = 1.25
 """By how much the share rises where more match than are wanted."""
+
+_Item = TypeVar("_Item")
 
 _WORD: Final = re.compile(r"\w+")
 _LONGEST: Final = 64
@@ -114,6 +116,17 @@ class WordIndex:
                 weights[number] += BESIDE * total * lifted.get(number, 0.0) / all_of_them
         return {number: weight / total for number, weight in weights.items()}, need
 
+    def best(self, task: str, threshold: float | None = None) -> list[int]:
+        """Return the numbers of the texts that belong to a task, the best first; ties by number.
+
+        `threshold` is the share of the task's words, weighed by rarity, that a text must hold
+        (None: the share that `match` asks for).
+        """
+        shares, need = self.shares(task)
+        least = need if threshold is None else threshold
+        ordered = sorted(shares.items(), key=lambda entry: (-entry[1], entry[0]))
+        return [number for number, share in ordered if share >= least]
+
     def _stems(self, text: str) -> frozenset[str]:
         words = _content_words(text, _MOST_WORDS)
         self._db.execute("INSERT INTO task (task) VALUES ('delete-all')")
@@ -146,17 +159,26 @@ def match_texts(task: str, texts: Mapping[int, str], *, most: int | None = None)
         return index.match(task, most=most)
 
 
-def best_matches(task: str, texts: Mapping[int, str], threshold: float | None = None) -> list[int]:
-    """Return the numbers of the texts that belong to the task, the best first; ties by number.
+def best_matches(
+    task: str, items: Sequence[_Item], said: Callable[[_Item], str], threshold: float | None = None
+) -> list[_Item]:
+    """Return those of the items that belong to a task by their texts, the best first."""
+    with WordIndex({number: said(item) for number, item in enumerate(items)}) as index:
+        return [items[number] for number in index.best(task, threshold)]
 
-    `threshold` is the share of the task's words, weighed by rarity, that a text must hold (None:
-    the share that `match` asks for).
+
+def fitting(
+    items: Iterable[_Item], fits: Callable[[Sequence[_Item]], bool]
+) -> tuple[list[_Item], list[_Item]]:
+    """Return the items that fit together, in order, and those that are passed over for later ones.
+
+    `fits` says of several whether they do.
     """
-    with WordIndex(texts) as index:
-        shares, need = index.shares(task)
-    least = need if threshold is None else threshold
-    ordered = sorted(shares.items(), key=lambda entry: (-entry[1], entry[0]))
-    return [number for number, share in ordered if share >= least]
+    taken: list[_Item] = []
+    passed: list[_Item] = []
+    for item in items:
+        (taken if fits([*taken, item]) else passed).append(item)
+    return taken, passed
 
 
 def _content_words(text: str, most: int | None = None) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass.errors import UsageError
-from windlass.tools.decode import decode_text
+from windlass.safety.foreign import decode_text
 from windlass.tools.paths import walk
 
 MOST_FILES: Final = 5_000

@@ -17,9 +17,15 @@ import httpx
 from windlass.caching.rates import rate
 from windlass.errors import BadRequest, ProviderError
 from windlass.messages import user
-from windlass.providers._http import CONNECT_S, NO_HEADERS, READ_S, AnswerPiece, HttpClient
+from windlass.providers._http import (
+    CONNECT_S,
+    NO_HEADERS,
+    READ_S,
+    AnswerPiece,
+    Endpoint,
+    HttpClient,
+)
 from windlass.providers._pace import PATIENCE, Limiter, Patience, Slot, TransientError
-from windlass.providers._refusals import Endpoint
 from windlass.providers.base import ModelInfo, RequestWait
 from windlass.providers.catalog import (
     NO_KEY,

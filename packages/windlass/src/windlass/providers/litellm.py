@@ -26,9 +26,8 @@ import httpx
 
 from windlass.errors import BadRequest, LimitReached, ProviderError, UsageError
 from windlass.providers._hosted import HostedProvider, timeout_of
-from windlass.providers._http import NO_HEADERS, AnswerPiece, causes, is_refused
+from windlass.providers._http import NO_HEADERS, AnswerPiece, Endpoint, causes, is_refused
 from windlass.providers._pace import PATIENCE, REFUSED_TRIES, Patience, TransientError
-from windlass.providers._refusals import Endpoint
 from windlass.providers.base import ModelInfo, RequestWait
 from windlass.providers.catalog import Key, ProviderEntry
 from windlass.safety.foreign import parse_json

@@ -19,9 +19,8 @@ from windlass.caching.meter import SharedPrefix
 from windlass.caching.rates import cost, search_fee
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message, Opaque
-from windlass.replays.call_bills import Vector
 from windlass.replays.outcomes import Span
-from windlass.replays.pricing import OWN, PricedVector
+from windlass.replays.pricing import OWN, PricedVector, Vector
 from windlass.text.tokens import FamilyCounter
 from windlass.wire.base import Usage
 

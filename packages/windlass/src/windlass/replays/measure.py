@@ -1,19 +1,29 @@
 """What windows on recorded calls cost and kept in view, whoever made the windows.
 
 Money is in fresh input tokens. What a call needed and did not see counts as fetched again.
+
+What calls took out of earlier tool results: values and whole lines of their arguments.
+
+A *value* is text of 4 or more characters with a digit or one of `_ / @ # .`; a
+*line* a whole line with 24 or more characters between its white space. Both count
+only if an earlier tool result holds them and no system or user message did. Those that
+only the assistant itself had written are its *own*: they are kept apart, and nothing
+fetches them again. Where a recording names the values that calls used, those count
+instead of the ones found here.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from windlass.caching.meter import SharedPrefix
 from windlass.caching.prices import fetch_cost
-from windlass.replays.call_bills import Vector, measure_calls
-from windlass.replays.needed import CallsOnMessages, NeededText, needs_and_own
-from windlass.replays.numbered import NumberedMessages
+from windlass.context.lists import Chat
+from windlass.replays.numbered import NumberedMessages, argument_texts, searchable_text
+from windlass.replays.pricing import Vector, measure_calls
 
 
 class Sight(NamedTuple):
@@ -104,3 +114,148 @@ def results_to_fetch(needs: Sequence[NeededText]) -> list[int]:
         if not set(need.results) & set(places):
             places.append(need.results[-1])
     return places
+
+
+Kind: TypeAlias = Literal["value", "line"]
+
+VALUE_LENGTH: Final = 4
+LINE_LENGTH: Final = 24
+_MARKED: Final = re.compile(r"[0-9_/@#.]")
+_INSIDE: Final = re.compile(r"[^\s\"'`(){}\[\]<>,;|&=$:!*?\\^~%+]+")
+"""A run of characters that may be one identifier, path, number or address."""
+_COMMAND: Final = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
+"""A command in the text of an answer."""
+_WORD: Final = re.compile(r"\w+")
+
+
+class CallsOnMessages(Protocol):
+    """A list of messages that only grew, and the calls that were made on it."""
+
+    @property
+    def messages(self) -> Sequence[Chat]:
+        """The messages in OpenAI chat form."""
+        ...
+
+    @property
+    def calls(self) -> Sequence[int]:
+        """The positions of the calls: each was sent the messages before, and answered there."""
+        ...
+
+    @property
+    def used(self) -> Mapping[int, Sequence[str]] | None:
+        """The values that calls took out of earlier results, by the position of the answer.
+
+        None: they are not recorded, and found by how they look.
+        """
+        ...
+
+
+class NeededText(NamedTuple):
+    """A value or a line that a call used."""
+
+    kind: Kind
+    text: str
+    holders: tuple[int, ...]
+    """The positions of the earlier messages that hold it, ascending."""
+    results: tuple[int, ...]
+    """Those of `holders` that are tool results (empty: only the assistant wrote it)."""
+
+
+def is_value(text: str) -> bool:
+    """Whether a text is long and marked enough to be an identifier, path, number or address."""
+    return len(text) >= VALUE_LENGTH and _MARKED.search(text) is not None
+
+
+def values_in(text: str) -> Iterator[str]:
+    """Yield the values that an argument's text may use: its marked words."""
+    for word in _INSIDE.findall(text):
+        value = word.removeprefix("//").rstrip(".-/")  # an address follows its scheme
+        if is_value(value):
+            yield value
+
+
+def lines_in(text: str) -> Iterator[str]:
+    """Yield the whole lines of an argument's text, with their indentation."""
+    for line in text.splitlines():
+        if len(line.strip()) >= LINE_LENGTH:
+            yield line.rstrip()
+
+
+class _Index:
+    """Finds which of some texts hold a needle; an index of words narrows the search."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self._places: dict[str, list[int]] = {}
+        for at, text in enumerate(texts):
+            for word in set(_WORD.findall(text)):
+                self._places.setdefault(word, []).append(at)
+
+    def find(self, needle: str) -> list[int]:
+        """Positions of the texts that hold `needle`, ascending."""
+        # The first and the last word of the needle may be parts of longer ones.
+        inner = [
+            match[0]
+            for match in _WORD.finditer(needle)
+            if match.start() > 0 and match.end() < len(needle)
+        ]
+        places: Sequence[int] = range(len(self._texts))
+        if inner:
+            lists: list[Sequence[int]] = [self._places.get(word, []) for word in inner]
+            places = min(lists, key=len)
+        return [at for at in places if needle in self._texts[at]]
+
+
+def needs_of(recording: CallsOnMessages) -> dict[int, list[NeededText]]:
+    """Return the needs of each call, by the call's position; each text once a call and kind."""
+    return needs_and_own(recording)[0]
+
+
+def needs_and_own(
+    recording: CallsOnMessages, results_as_words: Collection[int] = ()
+) -> tuple[dict[int, list[NeededText]], dict[int, list[NeededText]]]:
+    """Return the needs of each call, and apart from them what only the assistant had written.
+
+    `results_as_words` are the positions of results that were sent as words of the user. Where there
+    are some, calls are commands in the text of answers.
+    """
+    texts = [searchable_text(chat) for chat in recording.messages]
+    roles = [
+        "tool" if at in results_as_words else chat["role"]
+        for at, chat in enumerate(recording.messages)
+    ]
+    index = _Index(texts)
+    places: dict[str, list[int]] = {}
+    needs: dict[int, list[NeededText]] = {}
+    own: dict[int, list[NeededText]] = {}
+    for at in recording.calls:
+        for kind, text in dict.fromkeys(_candidates(recording, at, in_text=bool(results_as_words))):
+            if text not in places:
+                places[text] = index.find(text)
+            holders = tuple(place for place in places[text] if place < at)
+            if any(roles[place] in ("system", "developer", "user") for place in holders):
+                continue
+            results = tuple(place for place in holders if roles[place] == "tool")
+            if holders:
+                need = NeededText(kind, text, holders, results)
+                (needs if results else own).setdefault(at, []).append(need)
+    return needs, own
+
+
+def _candidates(
+    recording: CallsOnMessages, at: int, *, in_text: bool
+) -> Iterator[tuple[Kind, str]]:
+    answer = recording.messages[at] if at < len(recording.messages) else {}
+    texts = [text for call in answer.get("tool_calls") or () for text in argument_texts(call)]
+    if in_text and not texts:
+        texts = _COMMAND.findall(searchable_text(answer)) if answer else []
+    used = recording.used
+    for value in (
+        (value for text in texts for value in values_in(text))
+        if used is None
+        else filter(is_value, used.get(at, ()))
+    ):
+        yield "value", value
+    for text in texts:
+        for line in lines_in(text):
+            yield "line", line

@@ -20,11 +20,6 @@ from windlass.context.lists import Chat
 from windlass.context.window import ChatWindow
 from windlass.errors import SequenceError
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.replays.call_bills import (
-    LONG_TTL_S,
-    RequestHead,
-    measure_calls,
-)
 from windlass.replays.counted import (
     CountEstimate,
     RecordedCache,
@@ -32,9 +27,8 @@ from windlass.replays.counted import (
     read_caches,
     unseen_tokens,
 )
-from windlass.replays.measure import MeasuredRecording
+from windlass.replays.measure import MeasuredRecording, NeededText
 from windlass.replays.named_policies import ReplayPolicy
-from windlass.replays.needed import NeededText
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, count_tokens
 from windlass.replays.outcomes import (
     HiddenMessage,
@@ -43,7 +37,12 @@ from windlass.replays.outcomes import (
     ReplayedWindow,
     Span,
 )
-from windlass.replays.pricing import PricedVector
+from windlass.replays.pricing import (
+    LONG_TTL_S,
+    PricedVector,
+    RequestHead,
+    measure_calls,
+)
 from windlass.text.tokens import neutral_scale
 from windlass.window.options import Policy
 from windlass.wire.openai import to_openai

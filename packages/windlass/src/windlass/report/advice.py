@@ -1,7 +1,7 @@
 """What of a session's last call to shorten, drop or keep, and the tools that no call used.
 
 A later call *uses* a message where its arguments, or its words, hold a name, a path, a number or a
-whole line of it (`replays/needed.py` has what counts). What it would save is by the planner's
+whole line of it (`replays/measure.py` has what counts). What it would save is by the planner's
 formula: an edit is paid once, since what stands behind it is no longer read from the cache, and
 saves with each further call.
 """
@@ -17,7 +17,7 @@ from windlass.caching.bill import fresh_price
 from windlass.caching.rates import input_dollars, prices_of, rate
 from windlass.history.base import CallRecord, ShownMessage, StoredRow
 from windlass.messages import Message, ToolSpec
-from windlass.replays.needed import lines_in, values_in
+from windlass.replays.measure import lines_in, values_in
 from windlass.report.calls import SessionRecord, new_in_each
 from windlass.report.contents import what_is
 from windlass.text.tokens import FamilyCounter

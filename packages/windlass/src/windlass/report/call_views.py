@@ -18,9 +18,8 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
-from windlass.history.callout_rows import Callout
 from windlass.history.decisions import WindowSelection, text_of
-from windlass.history.marks import CalloutMark
+from windlass.history.marks import Callout, CalloutMark
 from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.history.row_details import STEPS, Validation, json_of, kind_of
 from windlass.report.calls import Call, SessionRecord

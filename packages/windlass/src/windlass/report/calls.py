@@ -22,7 +22,6 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
-from windlass.history.callout_rows import Callout, find_callouts
 from windlass.history.decisions import (
     Evaluation,
     SoundingEnded,
@@ -32,6 +31,7 @@ from windlass.history.decisions import (
 )
 from windlass.history.details import CallDetails, PlainRequest
 from windlass.history.lanes import History, Lane, Lanes
+from windlass.history.marks import Callout, find_callouts
 from windlass.history.packing import call_json
 from windlass.history.row_details import ReplyDetails
 from windlass.importing.recording import without_signatures

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from windlass.caching.shares import Share
+from windlass.caching.meter import Share
 from windlass.errors import UsageError
 from windlass.history.base import NodeType, Store, StoredRow
 from windlass.messages import Message
-from windlass.report._requests import TOOLS
-from windlass.report.account import Account, CallCharge
+from windlass.report.account import TOOLS, Account, CallCharge
 from windlass.report.calls import SessionRecord, tokens_of_tools
 
 MESSAGES: Final = 10

@@ -19,7 +19,6 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
-from windlass.history.callout_rows import find_callouts
 from windlass.history.decisions import (
     TELL_OF_WINDOWS,
     DecisionUnread,
@@ -34,6 +33,7 @@ from windlass.history.decisions import (
     text_of,
 )
 from windlass.history.details import NotChosen, PlannerDetails
+from windlass.history.marks import find_callouts
 from windlass.history.row_details import (
     Answer,
     ReplyDetails,
@@ -190,7 +190,7 @@ def _left_out(before: Sequence[StoredRow], call: Call) -> Mapping[str, NotChosen
     """Return what the phase could have chosen and did not, by the message's id."""
     of_phase = (PhaseChoice.read(stored.row) for stored in before if stored.row.phase == call.phase)
     choices = list(filter(None, of_phase))
-    left = choices[-1].not_chosen if choices else ()
+    left = choices[-1].messages.not_chosen if choices else ()
     return {each.id: each for each in left}
 
 

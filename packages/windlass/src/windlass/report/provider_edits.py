@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.caching.rates import many
 from windlass.report.calls import Call, Seen
-from windlass.safety.numbers import whole_number
+from windlass.safety.foreign import whole_number
 from windlass.wire.editing import ProviderEdits, cleared
 
 

@@ -2,19 +2,29 @@
 
 `costs.py` has its phases; here stand how they grew, what the calls' contexts were made of, the
 messages that were paid for most, and what was saved by not sending some of them.
+
+What a session's journal adds to its bill: calls that never came back, and inherited ones.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from windlass.history.base import NodeType, Store
+from windlass.history.base import NodeType, Store, StoredRow
 from windlass.history.decisions import ThinkingLeftOut, text_of
+from windlass.history.row_details import (
+    CallAnswered,
+    CallFailed,
+    CallSent,
+    ReplyDetails,
+    details_of,
+)
+from windlass.history.step import Step
 from windlass.report._findings import Finding, findings_of
-from windlass.report._unfinished import Unbilled, unbilled
 from windlass.report.account import Account, AccountTree, CallCharge
 from windlass.report.contents import (
     ContextReport,
@@ -26,6 +36,49 @@ from windlass.report.contents import (
 )
 from windlass.report.costs import SessionCost, asked_beside, cost_of
 from windlass.report.provider_edits import session_sentences
+
+
+@dataclass(frozen=True, slots=True)
+class Unbilled:
+    """What a session's bill does not tell, with the sessions under it.
+
+    `unanswered` calls were sent and never answered: they may have been billed. `inherited` calls
+    of so many input tokens were paid for in the session `origin` that it was forked from.
+    """
+
+    unanswered: int = 0
+    inherited: int = 0
+    inherited_tokens: int = 0
+    origin: str = ""
+
+
+def unbilled(tree: AccountTree) -> Unbilled:
+    """Return what the bill of a session does not tell."""
+    accounts = [account for _, account in tree.walk()]
+    replies = [call.reply_details for account in accounts for call in account.calls]
+    inherited = [reply.inherited for reply in replies if reply.inherited is not None]
+    return Unbilled(
+        sum(_unanswered(account.record.rows) for account in accounts),
+        len(inherited),
+        sum(each.usage[0] for each in inherited),
+        inherited[0].session if inherited else "",
+    )
+
+
+def _unanswered(rows: Iterable[StoredRow]) -> int:
+    """Return the calls that were sent and never came back."""
+    open_steps: Counter[Step] = Counter()
+    for stored in rows:
+        match details_of(stored.row):
+            case CallSent(step=step):
+                open_steps[step] += 1
+            case CallAnswered(step=step) | CallFailed(step=step):
+                open_steps[step] -= 1
+            case ReplyDetails(step=Step() as step, inherited=None):
+                open_steps[step] -= 1
+            case _:
+                pass
+    return sum(open_steps.values())
 
 
 @dataclass(frozen=True, slots=True)

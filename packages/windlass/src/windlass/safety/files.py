@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from windlass.safety.store_parts import in_a_store
+from windlass.safety.own_files import in_a_store
 
 PROMPT_BYTES: Final = 1_000_000
 """Bytes of a text that is named to stand in a request."""

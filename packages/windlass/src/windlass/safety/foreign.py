@@ -2,6 +2,10 @@
 
 What a model, a recording or a file says is not believed: values nested without end exhaust the
 stack of whatever walks over them, and numbers that no float holds stop arithmetic half-way.
+
+Numbers that strangers wrote: `int` fails at superscripts and at thousands of digits.
+
+Bytes of unknown origin as text, without losing sight of what was not text.
 """
 
 from __future__ import annotations
@@ -193,3 +197,28 @@ def _refused(digits: str) -> NoReturn:
 
 def _unknown(digits: str) -> None:
     del digits
+
+
+_DIGITS: Final = 18
+"""What any count has room in."""
+
+
+def whole_number(text: str) -> int | None:
+    """Return the whole number that a text is, of at most 18 digits (None: it is none)."""
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+
+
+# Above this share of invalid bytes it is no damaged text but something else.
+_BINARY_SHARE: Final = 0.1
+
+
+def decode_text(data: bytes) -> str | None:
+    """Bytes as text, invalid UTF-8 replaced and its bytes counted; None where it is no text."""
+    escaped = data.decode("utf-8", "surrogateescape")
+    invalid = sum("\udc80" <= char <= "\udcff" for char in escaped)
+    if not invalid:
+        return escaped
+    if invalid > max(1, len(data) * _BINARY_SHARE):
+        return None
+    text = data.decode("utf-8", "replace")
+    return f"{text}\n({invalid} of {len(data)} bytes were not valid UTF-8 and are shown as \ufffd)"

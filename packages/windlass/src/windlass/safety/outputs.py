@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass.errors import UsageError
-from windlass.safety.own_files import replace
-from windlass.safety.store_parts import part_of_store
+from windlass.safety.own_files import part_of_store, replace
 
 MARK: Final = "written by Windlass"
 """What one of the first two lines of a page, or of a file of settings, says in a comment."""

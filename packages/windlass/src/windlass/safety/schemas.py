@@ -1,7 +1,7 @@
 """JSON Schemas of a user or a server, checked without ever running their patterns for long.
 
 jsonschema would search for a schema's patterns with Python's own engine, which may run for ever.
-Here they are searched for as all patterns of others are (`pattern_search.py`).
+Here they are searched for as all patterns of others are (`patterns.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from windlass.safety.pattern_search import search
+from windlass.safety.patterns import search
 
 _VALUES: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords of a schema whose values are data, not schemas."""

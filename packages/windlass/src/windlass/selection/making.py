@@ -1,34 +1,32 @@
 """Making cards: by rule of the message alone, and with a model's summary and a vector.
 
-Says which messages a model is asked about, what it is asked, and what of its answer is taken.
-Who asks, and when, is not its affair.
+Says which messages a model is asked about, what it is asked, and what of its answer is taken; who
+asks, and when, is not its affair. By rule a message of less than 200 characters is its own summary;
+a tool's result is told by its error, its pictures, its keys or its beginning, other texts by their
+first sentences.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from windlass.messages import Message
+from windlass.safety.foreign import parse_json
 from windlass.selection._words import keywords
 from windlass.selection.card import Card
-from windlass.selection.card_settings import CardOptions
-from windlass.selection.summary import (
-    SUMMARY_CHARS,
-    VERBATIM,
-    sentences,
-    summary_of,
-    told_text,
-)
+from windlass.selection.options import CardOptions
 from windlass.selection.vectors import Vectors
 from windlass.text.prompts import card_text, cut_text
 from windlass.text.tokens import CHARS_A_TOKEN
+from windlass.window.digests import error_lines
 from windlass.window.entries import Item
+from windlass.window.kinds import look_of
 from windlass.window.names import whole_names
 
 CHUNK_TOKENS: Final = 500
@@ -41,6 +39,17 @@ _OWN_KINDS: Final = frozenset({"context_selection", "decision", "recall"})
 """Kinds of rows that repeat what other rows hold."""
 _HEAD: Final = re.compile(r"^\W*(?:here is (?:a|the) )?summary\W*:\W*", re.IGNORECASE)
 """What models write before a summary although nobody asked for it."""
+VERBATIM: Final = 200
+"""Texts of fewer characters stand for themselves."""
+RESULT_HEAD: Final = 100
+SUMMARY_CHARS: Final = 300
+"""The most characters of a summary."""
+_KEYS: Final = 5
+_RAN: Final = ("command", "log")
+_PARSED: Final = 200_000
+"""JSON of more characters is not parsed for its keys."""
+_SENTENCE: Final = re.compile(r"[.!?][\"')\]]*\s")
+_SPACE: Final = re.compile(r"\s+")
 
 
 # ---- by rule ----------------------------------------------------------------------------
@@ -123,6 +132,82 @@ def chunks(text: str, tokens: int = CHUNK_TOKENS) -> Iterator[str]:
         yield text[start:end]
         start = end
     yield text[start:]
+
+
+def summary_of(message: Message, tool: str | None = None, chars: int = SUMMARY_CHARS) -> str:
+    """Return what a message says, in one line of at most `chars` characters.
+
+    `tool` is the name of the tool whose result it is, where that is known.
+    """
+    text = told_text(message)
+    if message.role == "tool":
+        return _cut(_of_result(message, text, tool or message.name), chars)
+    called = _of_calls(message)
+    if len(text) < VERBATIM:
+        return _cut(" ".join(part for part in (_line(text), called) if part), chars)
+    room = chars - len(called) - 1 if called else chars
+    told = sentences(text, max(room, VERBATIM))
+    return _cut(f"{told} {called}".strip(), chars)
+
+
+def told_text(message: Message) -> str:
+    """Return what a summary is made of: the text, and what its pictures are."""
+    seen = [f"[picture: {picture.describe()}]" for picture in message.pictures]
+    return "\n".join(part for part in (message.text, *seen) if part)
+
+
+def _of_calls(message: Message) -> str:
+    if not message.tool_calls:
+        return ""
+    told = ", ".join(f"{call.name}({_cut(call.arguments, 60)})" for call in message.tool_calls)
+    return _line(f"[calls {told}]")
+
+
+def _of_result(message: Message, text: str, tool: str | None) -> str:
+    head = f"Result of {_line(tool)}" if tool else "Tool result"
+    if message.pictures and not message.text:
+        count = len(message.pictures)
+        return f"{head}: {count} picture{'s' if count > 1 else ''}: {_line(text)}"
+    value = _json(message.text)
+    if isinstance(value, Mapping):
+        if value.get("error"):
+            return f"{head}: error: {_cut(_line(str(value['error'])), RESULT_HEAD)}"
+        if isinstance(value.get("images"), list):
+            return f"{head}: {len(value['images'])} image(s)"
+        return f"{head} with keys: {_line(', '.join(list(value)[:_KEYS]))}"
+    if len(text) < VERBATIM:
+        return f"{head}: {_line(text)}"
+    # A file that is read names errors too; what ran, and what was logged, reports them.
+    failed = error_lines(message.text, VERBATIM) if look_of(message.text) in _RAN else ""
+    if failed:
+        return f"{head} ({len(text):,} characters): error: {_line(failed)}"
+    return f"{head}: {_line(text[:RESULT_HEAD])}... ({len(text):,} characters)"
+
+
+def _json(text: str) -> Any:
+    if text[:1] != "{" or len(text) > _PARSED:
+        return None
+    try:
+        return parse_json(text)
+    except ValueError:
+        return None
+
+
+def sentences(text: str, room: int) -> str:
+    """Whole sentences from the beginning of a text that fit, or else its beginning."""
+    line = _line(text[: 4 * room])
+    if len(line) <= room:
+        return line
+    ends = [found.end() for found in _SENTENCE.finditer(line, 0, room)]
+    return line[: ends[-1]].rstrip() if ends and ends[-1] > room // 3 else _cut(line, room)
+
+
+def _line(text: str) -> str:
+    return _SPACE.sub(" ", text).strip()
+
+
+def _cut(text: str, chars: int) -> str:
+    return text if len(text) <= chars else text[: chars - 1].rstrip() + "…"
 
 
 # ---- with models ------------------------------------------------------------------------

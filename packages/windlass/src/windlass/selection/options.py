@@ -1,7 +1,7 @@
-"""What can be said of a selection: strategy, budget, weights, threshold.
+"""What can be said of a selection (strategy, budget, weights, threshold) and of how cards are made.
 
-The names are those of the cascade's `selection` block. Numbers are checked here, once, for
-every door.
+The names are those of the cascade's `selection` block and of the settings `cards`. Numbers are
+checked here, once, for every door.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
+from pydantic import StringConstraints
+
+from windlass.declared import Expected, Model, ModelOrNone, Whole
 from windlass.errors import UsageError, did_you_mean
 
 Strategy: TypeAlias = Literal["heuristic", "semantic", "llm", "hybrid"]
@@ -129,3 +132,39 @@ def _is_number(value: Any) -> bool:
 def _check_count(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageError(f"{name} {value!r} is not a whole number of at least 1")
+
+
+NONE: Final = "none"
+"""Said of a summariser or an embedder that is not wanted, whatever else names one."""
+WORDLLAMA: Final = "wordllama"
+"""The embedding model in a package of its own."""
+
+_Embedder: TypeAlias = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, pattern=r"^(wordllama|none|[^/\s]+/\S+)$"),
+    Expected("'wordllama', 'none' or a model as provider/name"),
+]
+
+
+class CardOptions(Model):
+    """How cards are made."""
+
+    summariser: ModelOrNone | None = None
+    """Model that writes summaries, as `provider/name`; `none`: summaries are made by rule. Without
+    it the helper model writes them, where one is named."""
+
+    embedder: _Embedder | None = None
+    """`wordllama` (a package on this machine), `none`, or an embedding model as `provider/name`.
+    Without it: wordllama where it is installed."""
+
+    batch_size: Whole = 10
+    """Messages in one batch."""
+
+    workers: Whole = 1
+    """Batches that are made at the same time."""
+
+    summary_chars: Whole = 300
+    """Most characters of a summary."""
+
+    input_chars: Whole = 2_000
+    """Characters of a message (head and tail) that its summary is made of."""

@@ -1,7 +1,7 @@
 """From candidates to scores to a choice: one session, one task, one budget.
 
 A strategy says which messages hit, by words, by vectors, or by both; from there on all go the
-same way: `rank.py` scores and fills, and `reasons.py` says why. Where a model is to have a word,
+same way: `rank.py` scores and fills, and `reasons` says why. Where a model is to have a word,
 `menu.py` asks it to choose from what was scored. Nothing here asks anybody.
 """
 
@@ -20,8 +20,7 @@ from windlass.selection._words import Kind
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
 from windlass.selection.rank import ChosenUnits, Relevance, Scores, Unit, normalised
-from windlass.selection.vectors import Embedder, unrelated_cosine
-from windlass.selection.wordllama import MISSING
+from windlass.selection.vectors import MISSING, Embedder, unrelated_cosine
 
 _SHAPES: Final = {
     Kind.SURVEY: rank.WIDE,

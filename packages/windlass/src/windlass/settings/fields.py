@@ -35,7 +35,7 @@ from windlass.declared import (
 )
 from windlass.errors import UsageError
 from windlass.safety.redaction import redacted
-from windlass.selection.card_settings import NONE, CardOptions
+from windlass.selection.options import NONE, CardOptions
 from windlass.settings.plugins import EXTRAS, STORES, plugin_names
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {

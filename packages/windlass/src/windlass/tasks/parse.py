@@ -11,11 +11,9 @@ from typing import Any, Final
 
 from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean
 from windlass.safety.files import MissingFileError, UnreadableError, read_bytes
-from windlass.safety.numbers import whole_number
-from windlass.tasks._builder import TaskBuilder
-from windlass.tasks._context_management import BLOCK, context_of
-from windlass.tasks._phases import NUMBERS, OBJECTS, TEXTS, add_phase
-from windlass.tasks._xml import Element, read_xml
+from windlass.safety.foreign import whole_number
+from windlass.tasks._phases import BLOCK, NUMBERS, OBJECTS, TEXTS, add_phase, context_of
+from windlass.tasks._xml import Element, TaskBuilder, read_xml
 from windlass.tasks.model import (
     KINDS,
     PARALLEL,

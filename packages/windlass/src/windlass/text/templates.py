@@ -20,9 +20,9 @@ from jinja2.meta import find_undeclared_variables
 
 from windlass.errors import ContextError, did_you_mean
 from windlass.safety.foreign import parse_json
-from windlass.safety.sandbox import TemplateEnvironment
-from windlass.safety.template_limits import (
+from windlass.safety.sandbox import (
     LONGEST,
+    TemplateEnvironment,
     check_containers,
     check_length,
     start_counting,

@@ -10,11 +10,11 @@ from typing import Final
 from windlass.errors import ToolError
 from windlass.messages import clean_text
 from windlass.safety.files import UnreadableError, read_bytes
+from windlass.safety.foreign import decode_text
 from windlass.safety.own_files import replace
 from windlass.text.pictures import picture
 from windlass.tools import paths
 from windlass.tools.base import ToolContext, ToolOutput
-from windlass.tools.decode import decode_text
 from windlass.tools.registry import tool
 
 _MAX_LISTED: Final = 500

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from windlass.errors import ToolError
 from windlass.safety.files import UnreadableError, read_bytes
+from windlass.safety.foreign import decode_text
 from windlass.safety.patterns import compile_pattern
 from windlass.settings.plugins import TOOLS, load_plugin
 from windlass.tools import paths
 from windlass.tools.base import Tool, ToolContext
-from windlass.tools.decode import decode_text
 from windlass.tools.files import list_files
 from windlass.tools.registry import make_tool
 

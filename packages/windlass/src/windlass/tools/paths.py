@@ -18,7 +18,7 @@ from typing import Final
 
 from windlass.errors import ToolError, did_you_mean
 from windlass.safety.files import is_open
-from windlass.safety.store_parts import in_a_store
+from windlass.safety.own_files import in_a_store
 from windlass.tools.base import ToolContext
 
 _LISTED: Final = 30

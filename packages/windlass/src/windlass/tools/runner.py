@@ -3,6 +3,8 @@
 A tool that fails, hangs, is unknown or is called wrongly gives a result with
 `error=True`, which the model sees; only the user's interruption and a cancelled run
 pass through. The runner knows neither history nor provider.
+
+What a call of a tool reads and writes, by name.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ from windlass.errors import (
 )
 from windlass.messages import Picture, ToolCall, clean_text
 from windlass.safety.fairness import start_thread
+from windlass.safety.foreign import decode_text
 from windlass.safety.interrupting import Cancellation
 from windlass.safety.patterns import BadPattern
 from windlass.safety.schemas import validator_for
 from windlass.text.pictures import picture
 from windlass.tools.base import Tool, ToolContext, ToolOutput
-from windlass.tools.decode import decode_text
 
 PARALLEL: Final = 4
 """Tools of one reply that run at the same time."""
@@ -222,3 +224,31 @@ def _plain(value: Any) -> Any:
 
 def _failure(text: str) -> ToolOutput:
     return ToolOutput(clean_text(text), error=True)
+
+
+LONGEST_NAME: Final = 500
+"""Characters of an argument that is taken for the name of what was read or written."""
+
+
+def names_touched(tool: Tool | None, call: ToolCall) -> dict[str, list[str]]:
+    """The names under `reads` and `writes`, as far as the tool declares any.
+
+    An argument that was left out counts with its default; long text is no name of
+    anything and is left out.
+    """
+    if tool is None or not (tool.reads or tool.writes):
+        return {}
+    try:
+        given = call.parsed()
+    except ValueError:
+        return {}
+    properties = tool.spec.parameters["properties"]
+    touched: dict[str, list[str]] = {}
+    for key, names in (("reads", tool.reads), ("writes", tool.writes)):
+        values = [given.get(name, properties[name].get("default")) for name in names]
+        flat = [
+            each for value in values for each in (value if isinstance(value, list) else [value])
+        ]
+        if named := [v for v in flat if isinstance(v, str) and 0 < len(v) <= LONGEST_NAME]:
+            touched[key] = named
+    return touched

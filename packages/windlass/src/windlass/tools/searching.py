@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from windlass.errors import ToolError, WindlassError
 from windlass.safety.files import UnreadableError, read_bytes
+from windlass.safety.foreign import decode_text
 from windlass.tools import paths
 from windlass.tools.base import Spent, ToolContext, ToolOutput, WebSearch
-from windlass.tools.decode import decode_text
 from windlass.tools.registry import tool
 from windlass.wire.web_search import SearchReply
 

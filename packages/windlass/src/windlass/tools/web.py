@@ -18,8 +18,8 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from windlass.errors import ToolError
+from windlass.safety.foreign import decode_text
 from windlass.tools.base import ToolContext, ToolOutput
-from windlass.tools.decode import decode_text
 from windlass.tools.registry import tool
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar, cast
 
 from windlass.messages import Message, Opaque, ToolCall
-from windlass.window._identifiers import NONE, ShownNames
-from windlass.window._standing import CallEdits, Notes, Standing
+from windlass.window._standing import NONE, CallEdits, Notes, ShownNames, Standing
 from windlass.window._transcript import Transcript
 from windlass.window.entries import (
     Because,

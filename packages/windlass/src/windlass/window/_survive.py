@@ -16,9 +16,8 @@ from windlass.messages import Message, Opaque, Part, Text, ToolCall
 from windlass.text.prompts import summary_text
 from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window._pending import PendingEdits, Proposal
-from windlass.window.digests import digest, error_lines
+from windlass.window.digests import digest, error_lines, has_failed, with_failure
 from windlass.window.entries import Entry, Want
-from windlass.window.failures import has_failed, with_failure
 from windlass.window.kinds import arguments_of
 from windlass.window.names import names_said
 

@@ -17,7 +17,6 @@ from typing import Final
 from windlass.caching.pauses import Pauses
 from windlass.messages import Message, Text
 from windlass.window._decision import Decision, Ledger
-from windlass.window._identifiers import ShownNames
 from windlass.window._pending import (
     Moment,
     PendingEdits,
@@ -25,7 +24,7 @@ from windlass.window._pending import (
     WindowPolicy,
 )
 from windlass.window._references import is_marked
-from windlass.window._standing import CallEdits, Notes, Standing
+from windlass.window._standing import CallEdits, Notes, ShownNames, Standing
 from windlass.window._transcript import Transcript
 from windlass.window.blocks import NOTHING
 from windlass.window.entries import Edit, Entry, Item, Want, changed, targets

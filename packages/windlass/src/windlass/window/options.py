@@ -3,6 +3,8 @@
 `Policy` has them all, in six groups. Those that only mean something together are an object, beside
 the policy that reads it. `profiles` has other sets of values, and `steps` makes the policies. This
 module checks values and merges settings.
+
+Old tool uses that the provider clears itself, before its model reads a call.
 """
 
 from __future__ import annotations
@@ -29,8 +31,7 @@ from windlass.errors import UsageError, did_you_mean
 from windlass.window.policies.compress import CompressOptions
 from windlass.window.policies.cuts import Cut
 from windlass.window.policies.free_moments import FreeMomentsOptions
-from windlass.window.policies.rare.decay import DecayOptions
-from windlass.window.policies.server_clear import ServerClearOptions
+from windlass.window.policies.rare import DecayOptions
 from windlass.window.policies.shared import (
     ERROR_CHARS,
     Bounds,
@@ -41,6 +42,25 @@ from windlass.window.policies.shared import (
 )
 from windlass.window.profiles import PROFILES, Commit, Profile
 from windlass.window.thoughts import Thinking
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerClearOptions:
+    """What the provider is asked to clear from a call: the oldest tool uses, above a size.
+
+    Windlass goes on sending everything. The record of the call says what was cleared, and the next
+    call says once what each cleared result was, which names only it held, and its reference. Only
+    models of `anthropic/` support it.
+    """
+
+    trigger: Count = 100_000
+    """Input tokens of a call above which tool uses are cleared."""
+    keep: CountOrZero = 10
+    """The newest tool uses that stay."""
+    clear_at_least: Count | None = None
+    """The fewest tokens worth clearing, because each clearing rewrites the cache."""
+    exclude_tools: Names = ()
+    """Tools whose uses are never cleared."""
 
 
 @dataclass(frozen=True, kw_only=True)

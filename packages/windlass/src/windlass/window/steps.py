@@ -21,11 +21,7 @@ from windlass.window.policies.free_moments import FreeMoments, WhileSmall
 from windlass.window.policies.images import Images
 from windlass.window.policies.loops import Loops
 from windlass.window.policies.lossless import Lossless
-from windlass.window.policies.rare.arguments import Arguments
-from windlass.window.policies.rare.decay import Decay
-from windlass.window.policies.rare.folding import Folding
-from windlass.window.policies.rare.masking import Masking
-from windlass.window.policies.rare.subtasks import Subtasks
+from windlass.window.policies.rare import Arguments, Decay, Folding, Masking, Subtasks
 from windlass.window.policies.reasoning import Reasoning
 from windlass.window.policies.repeats import Repeats
 from windlass.window.policies.rewrites import Rewrites

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from windlass.errors import SequenceError, UsageError
 from windlass.messages import ToolSpec
-from windlass.safety.numbers import whole_number
+from windlass.safety.foreign import whole_number
 from windlass.wire.base import ordered
 from windlass.wire.calls import opaque
 from windlass.wire.forms import TITLES, FormName, as_json

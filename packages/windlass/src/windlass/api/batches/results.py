@@ -17,8 +17,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from windlass.api.batches.inputs import BatchInput
-from windlass.api.batches.lines import ResultLine
+from windlass.api.batches.inputs import BatchInput, ResultLine
 from windlass.errors import StoreError, UsageError
 from windlass.safety.foreign import parse_json
 from windlass.safety.own_files import open_own

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from windlass.api.batches.inputs import BatchInput, hash_of
-from windlass.api.batches.lines import ComparedLine, ResultLine
+from windlass.api.batches.inputs import BatchInput, ComparedLine, ResultLine, hash_of
 from windlass.api.batches.workers import BatchReason, BatchResult, RowTrouble
 from windlass.cascade.policies import NamedPolicy
 from windlass.engine.turn.record import SEED

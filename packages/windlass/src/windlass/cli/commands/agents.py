@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from windlass.cli.command import CommandGroup, command
+from windlass.cli.app import CommandGroup, command
 from windlass.cli.options import Processes, StoreOption
 from windlass.cli.output import note, out, printed_as_json, progress
 from windlass.errors import UsageError
@@ -50,8 +50,7 @@ def try_(
     from windlass.caching.rates import override
     from windlass.cli.hook_text import print_proof
     from windlass.cli.named_store import read_settings
-    from windlass.hooks.transcripts import recordings_named
-    from windlass.hooks.trial import prove
+    from windlass.hooks.trial import prove, recordings_named
 
     skipped: list[str] = []
     with override(read_settings(None).prices):
@@ -287,7 +286,7 @@ def mcp(
 
     from windlass.cli.ending import run_interruptibly
     from windlass.cli.named_store import read_settings
-    from windlass.cli.nearest_store import nearest_store, project_of
+    from windlass.cli.recalled import nearest_store, project_of
     from windlass.tools.mcp import INSTALL
 
     try:

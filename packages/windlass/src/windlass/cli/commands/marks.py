@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from windlass.cli.command import CommandGroup, command
+from windlass.cli.app import CommandGroup, command
 from windlass.cli.options import Session, StoreOption
 from windlass.cli.output import indent, out, printed_as_json, shorten
 from windlass.errors import UsageError, did_you_mean
@@ -34,8 +34,7 @@ def callout(
     from windlass.cli.named_store import open_existing
     from windlass.cli.session_cards import mark_message
     from windlass.cli.session_text import beginning_of, place_of, role_of
-    from windlass.history.callout_rows import check_callout_name, find_callouts
-    from windlass.history.marks import CalloutMark
+    from windlass.history.marks import CalloutMark, check_callout_name, find_callouts
 
     checked = check_callout_name(name)
     with open_existing(store, writing=True) as history:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from windlass.cli.command import command
+from windlass.cli.app import command
 from windlass.cli.options import Lenient, StoreOption, Through, Trust
 from windlass.cli.output import out, print_json, printed_as_json
 from windlass.errors import UsageError, did_you_mean

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 from typer.core import TyperCommand
 
-from windlass.cli.command import command
+from windlass.cli.app import command
 from windlass.cli.options import Force, Session, StoreOption
 from windlass.cli.output import (
     note,
@@ -26,7 +26,7 @@ from windlass.cli.output import (
 from windlass.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
-    from windlass.importing.imported import ImportedSession
+    from windlass.importing.storing import ImportedSession
     from windlass.text.cell_tables import Columns, NumberCell
 
 

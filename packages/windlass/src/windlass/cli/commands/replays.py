@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from windlass.cli.command import command
+from windlass.cli.app import command
 from windlass.cli.options import Force, PageOptions, Processes, StoreOption
 from windlass.cli.output import note, out, printed_as_json
 from windlass.errors import UsageError, WindlassError, did_you_mean
@@ -67,7 +67,7 @@ def replay(
 
     from windlass.api import recordings
     from windlass.cli.agents import find_agent_recording, list_agent_sessions
-    from windlass.cli.replay_text import print_replay
+    from windlass.cli.policy_tables import print_replay
     from windlass.replays.gate import Gate
     from windlass.safety.outputs import check_output, write_output
 
@@ -89,7 +89,7 @@ def replay(
     )
     failures = gate.failures(replayed.totals)
     if page.html is not None:
-        from windlass.report.replay_page import replay_page
+        from windlass.report.page import replay_page
 
         write_output(page.html, replay_page(replayed), read, force=page.force)
     if not printed_as_json(replayed):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from windlass.cli.command import command
+from windlass.cli.app import command
 from windlass.cli.options import (
     ApprovalOptions,
     Auto,
@@ -46,10 +46,9 @@ def run(
     shared: RunOptions,
 ) -> None:
     """Run a cascade or resume one, show its progress, and print what each phase sent."""
-    from windlass.api import functions
+    from windlass.api import engine as api
     from windlass.api.loading import ReadingOptions
-    from windlass.cli.dry_run import show_forecast
-    from windlass.cli.one_run import finish_run, resume_command
+    from windlass.cli.one_run import finish_run, resume_command, show_forecast
     from windlass.cli.run_input import read_input
     from windlass.cli.untrusted import read_trusted_settings
 
@@ -65,7 +64,7 @@ def run(
             )
         again = resuming.again or ()
         options |= {"again": again, "accept": resuming.accept}
-        work = partial(functions.resume, resuming.resume, cascade, **options)
+        work = partial(api.resume, resuming.resume, cascade, **options)
     elif cascade is None or resuming.again or resuming.accept:
         raise UsageError("give a cascade to run, or a session with --resume")
     elif dry_run:
@@ -74,7 +73,7 @@ def run(
         return
     else:
         options["session_id"] = shared.session_name
-        work = partial(functions.run, cascade, read_input(given or ()), **options)
+        work = partial(api.run, cascade, read_input(given or ()), **options)
     finish_run(
         work,
         read_trusted_settings(flags, trusted=shared.trust),
@@ -99,10 +98,9 @@ def evaluate(
     shared: RunOptions,
 ) -> None:
     """Run a task in XML (atomic, sequential, reduce), or resume one."""
-    from windlass.api import functions
-    from windlass.cli.one_run import finish_run, resume_command
+    from windlass.api import engine as api
+    from windlass.cli.one_run import finish_run, print_task, resume_command
     from windlass.cli.run_input import read_input
-    from windlass.cli.task_results import print_task
     from windlass.cli.untrusted import read_trusted_settings
 
     if shared.output_only and out.as_json:
@@ -116,14 +114,14 @@ def evaluate(
                 "a resumed session has its own input, context and name; leave them out"
             )
         options |= {"again": resuming.again or (), "accept": resuming.accept}
-        work = partial(functions.resume_task, resuming.resume, task, **options)
+        work = partial(api.resume_task, resuming.resume, task, **options)
     elif task is None:
         raise UsageError("give a task file to run, or a session to resume")
     elif resuming.again or resuming.accept:
         raise UsageError("--again and --accept are for a session that is resumed; name it, too")
     else:
         options |= {"context": inherited, "session_id": name}
-        work = partial(functions.evaluate, task, values, **options)
+        work = partial(api.evaluate, task, values, **options)
     finish_run(
         work,
         read_trusted_settings(shared.settings.flags(), trusted=shared.trust),
@@ -209,7 +207,7 @@ def fork(
     shared: RunOptions,
 ) -> None:
     """Run a session again from one of its calls on, as a new session."""
-    from windlass.api import functions
+    from windlass.api import engine as api
     from windlass.cli.one_run import finish_run, resume_command
     from windlass.cli.run_input import read_changes
     from windlass.cli.untrusted import read_trusted_settings
@@ -217,7 +215,7 @@ def fork(
     flags = {**shared.settings.flags(), "price_as": price_as}
     settings = read_trusted_settings(flags, trusted=shared.trust)
     work = partial(
-        functions.fork,
+        api.fork,
         session,
         at=at,
         changes=read_changes(changes or ()),
@@ -240,7 +238,7 @@ def batch(
     shared: RowOptions,
 ) -> None:
     """Run a cascade on many inputs side by side, and go on where it ended."""
-    from windlass.api import functions
+    from windlass.api import engine as api
     from windlass.caching.rates import many, money_but_for
     from windlass.cli.many_runs import WrittenCommand, describe_unfinished, print_troubles, run_rows
     from windlass.cli.untrusted import read_trusted_settings
@@ -248,7 +246,7 @@ def batch(
     options = {**shared.for_library(), "auto": auto, "lenient": lenient}
     settings = read_trusted_settings(shared.settings.flags(), trusted=shared.trust)
     line = WrittenCommand(["batch", str(cascade), str(inputs)], options)
-    result = run_rows(partial(functions.batch, cascade, inputs, **options), settings, line)
+    result = run_rows(partial(api.batch, cascade, inputs, **options), settings, line)
     tokens = result.tokens_in + result.tokens_out
     if not printed_as_json(result):
         print_troubles(result.troubles)
@@ -295,10 +293,10 @@ def compare(
     shared: RowOptions,
 ) -> None:
     """Compare policies on the same inputs: do answers get worse, and what is saved?"""
-    from windlass.api import functions
+    from windlass.api import engine as api
     from windlass.caching.rates import many
-    from windlass.cli.comparison_tables import print_comparison
     from windlass.cli.many_runs import WrittenCommand, describe_unfinished, run_rows
+    from windlass.cli.policy_tables import print_comparison
     from windlass.cli.untrusted import read_trusted_settings
 
     named = policies or []
@@ -312,7 +310,7 @@ def compare(
     settings = read_trusted_settings(shared.settings.flags(), trusted=shared.trust)
     words = [word for name in named for word in ("--policy", name)]
     line = WrittenCommand(["compare", str(cascade), str(inputs), *words], options)
-    work = partial(functions.compare, cascade, inputs, named, **options)
+    work = partial(api.compare, cascade, inputs, named, **options)
     result = run_rows(work, settings, line)
     if not printed_as_json(result):
         print_comparison(result)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from windlass.cli.command import command
+from windlass.cli.app import command
 from windlass.cli.options import OfCascade, PageOptions, Session, Since, StoreOption, Until
 from windlass.cli.output import out, printed_as_json, shorten
 from windlass.errors import UsageError, did_you_mean
@@ -93,7 +93,7 @@ def explain(
     store: StoreOption = None,
 ) -> None:
     """Explain what became of each message at a call, and why."""
-    from windlass.cli.explanation_text import print_explanation
+    from windlass.cli.session_text import print_explanation
 
     print_explanation(session, call, store)
 
@@ -193,10 +193,13 @@ def report(
         list_agent_sessions,
         print_folder,
     )
-    from windlass.cli.call_report import print_call_report, print_prefixes
     from windlass.cli.named_store import read_session_filter
-    from windlass.cli.session_report import print_session_report
-    from windlass.cli.store_report import print_store_report
+    from windlass.cli.reports import (
+        print_call_report,
+        print_prefixes,
+        print_session_report,
+        print_store_report,
+    )
 
     if wrong := (of_store if session else of_session).given():
         which = "the whole store: leave out SESSION" if session else "one session: name it"

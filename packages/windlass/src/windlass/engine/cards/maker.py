@@ -1,4 +1,4 @@
-"""Making cards of messages: rules, an embedding model, and a model that summarises.
+"""Making cards of messages: whether, how and by which models; by rule where none answers.
 
 One batch at a time, in pieces that are over within a few milliseconds, so that the event loop
 serves the run between them. What a model does not answer is made by rule, and told.
@@ -6,19 +6,31 @@ serves the run between them. What a model does not answer is made by rule, and t
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from windlass.errors import UsageError
+from windlass.selection.options import NONE, WORDLLAMA, CardOptions
+from windlass.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from windlass.cascade.model import Cascade
+    from windlass.providers.base import Resolve
+    from windlass.selection.vectors import Embedder
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from windlass.caching.rates import cost
 from windlass.errors import WindlassError
 from windlass.history.card_rows import CardMarks
+from windlass.history.marks import CardsLack
 from windlass.messages import Message, user
 from windlass.providers.base import ModelInfo, Provider
 from windlass.safety.fairness import wait_for_turn
 from windlass.selection.card import Card
-from windlass.selection.card_settings import CardOptions
 from windlass.selection.index import embeddable
 from windlass.selection.making import (
     card_of,
@@ -28,10 +40,105 @@ from windlass.selection.making import (
     wants_model,
     with_shared_parts,
 )
-from windlass.selection.vectors import Embedder, Vectors, check_vectors, is_remote
+from windlass.selection.vectors import Embedder, Vectors, check_vectors, is_remote, tokens_taken
 from windlass.tools.base import Spent
 from windlass.window.entries import Item
 from windlass.wire.base import Request, Usage
+
+# ---- of which sessions, and by which models ----------------------------------------------------
+
+FLAG: Final = "auto_context_cards_enabled"
+"""The feature flag without which no cards are made, whatever a cascade says."""
+
+
+def wants_cards(cascade: Mapping[str, Any], settings: Settings) -> bool:
+    """Return whether cards are made of the sessions of a cascade, given as its JSON.
+
+    They are where a phase may choose its context, or where the user said how they are made.
+    """
+    if settings.cards.model_fields_set or cascade.get("auto_context") not in (None, False):
+        return True
+    contexts = [phase.get("context") for phase in cascade.get("phases", ())]
+    return any(isinstance(each, Mapping) and each.get("mode") == "auto" for each in contexts)
+
+
+def card_options(settings: Settings, cascade: Mapping[str, Any]) -> CardOptions:
+    """Return how cards of a cascade's sessions (its JSON) are made.
+
+    Where no summariser is named, the helper model is it: the cascade's, else the user's.
+    """
+    options = settings.cards
+    if options.summariser is None:
+        auto = cascade.get("auto_context")
+        helper = auto.get("helper_model") if isinstance(auto, Mapping) else None
+        options = options.model_copy(update={"summariser": helper or settings.helper_model})
+    none = options.summariser == NONE
+    return options.model_copy(update={"summariser": None}) if none else options
+
+
+def card_models(settings: Settings, cascade: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the models that see what is said, to make cards of it."""
+    options = card_options(settings, cascade)
+    hosted = None if options.embedder in (NONE, WORDLLAMA) else options.embedder
+    return tuple(name for name in (options.summariser, hosted) if name is not None)
+
+
+def wanting_cards(cascade: Cascade, settings: Settings) -> dict[str, Any] | None:
+    """Return the cascade as JSON where cards of its sessions are wanted; None: they are not."""
+    data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return data if wants_cards(data, settings) else None
+
+
+def models_beside(cascade: Cascade, settings: Settings) -> tuple[str, ...]:
+    """The models that see what is said in a run, to make cards of it; none where it makes none."""
+    data = wanting_cards(cascade, settings)
+    return card_models(settings, data) if data and settings.auto_context_cards_enabled else ()
+
+
+def check_cards(cascade: Cascade, settings: Settings, resolve: Resolve) -> None:
+    """Raise UsageError for a model of cards that is not there, before anything is paid for."""
+    data = wanting_cards(cascade, settings)
+    if data and settings.auto_context_cards_enabled:
+        maker_of(settings, resolve, data)
+
+
+def maker_of(settings: Settings, resolve: Resolve, cascade: Mapping[str, Any]) -> CardMaker:
+    """Return what makes cards of a cascade's sessions. Raises UsageError: a model is not there."""
+    options = card_options(settings, cascade)
+    summariser = None
+    if options.summariser is not None:
+        summariser = Summariser(options.summariser, *resolve(options.summariser))
+    return CardMaker(
+        options,
+        summariser=summariser,
+        embedder=embedder_of(settings),
+    )
+
+
+def embedder_of(settings: Settings) -> Callable[[], Embedder] | None:
+    """Makes the embedding model that the user's cards have their vectors of; None: they have none.
+
+    To make it may take a while. Raises UsageError for one that is not there.
+    """
+    from windlass.selection.vectors import MISSING, WordLlamaEmbedder, installed
+
+    match settings.cards.embedder:
+        case "none":
+            return None
+        case None:
+            return WordLlamaEmbedder if installed() else None
+        case "wordllama":
+            if installed():
+                return WordLlamaEmbedder
+            raise UsageError(f"cards.embedder is 'wordllama': {MISSING}")
+        case name:
+            from windlass.providers.embeddings import hosted_embedder
+
+            hosted = hosted_embedder(name, settings.providers)
+            return lambda: hosted
+
+
+# ---- a batch of cards --------------------------------------------------------------------------
 
 Lacks: TypeAlias = Literal["summary", "vector"]
 
@@ -47,26 +154,9 @@ _SAME: Final = 10_000
 """Cards that are remembered for messages with an equal body."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Cards that lack something: what, why, and of which messages."""
-
-    lacks: Lacks
-    model: str
-    why: str
-    ids: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The same in a sentence."""
-        count = f"{len(self.ids)} card{'s' if len(self.ids) > 1 else ''}"
-        what = "a summary by rule" if self.lacks == "summary" else "no vector"
-        return f"{count} with {what}, because of {self.model}: {self.why}"
-
-
 @dataclass(slots=True)
 class CardBatch:
-    """A batch of cards, what failed of it, and what models took for it."""
+    """A batch of cards, what they lack, and what models took for it."""
 
     cards: list[Card] = field(default_factory=list[Card])
     spent: list[Spent] = field(default_factory=list[Spent])
@@ -77,9 +167,11 @@ class CardBatch:
         self._lacking.setdefault((lacks, model, why), []).extend(ids)
 
     @property
-    def failures(self) -> list[Failure]:
-        """The cards that lack something, by what, which model and why."""
-        return [Failure(*key, tuple(ids)) for key, ids in self._lacking.items()]
+    def lacks(self) -> list[CardsLack]:
+        """What cards lack, by which model and why."""
+        return [
+            CardsLack(lacks, ids, model, why) for (lacks, model, why), ids in self._lacking.items()
+        ]
 
 
 @dataclass(slots=True)
@@ -113,8 +205,6 @@ class CardMaker:
         summariser: The model that writes summaries (None: all are made by rule).
         embedder: Makes the embedding model when it is first needed, which takes a while
             (None: cards have no vectors).
-        now: Seconds since 1970.
-        clock: Seconds that only ever grow.
     """
 
     def __init__(
@@ -123,15 +213,11 @@ class CardMaker:
         *,
         summariser: Summariser | None,
         embedder: Callable[[], Embedder] | None,
-        now: Callable[[], float],
-        clock: Callable[[], float],
     ) -> None:
         self.options = options
         self.summariser = summariser
         self._make_embedder = embedder
         self._embedder: Embedder | None = None
-        self._now = now
-        self._clock = clock
         self._rests: dict[str, tuple[float, str]] = {}
         self._same: dict[str, Card] = {}
 
@@ -139,22 +225,20 @@ class CardMaker:
         self, items: Sequence[Item], count: Callable[[Message], int], marks: CardMarks
     ) -> CardBatch:
         """Return the cards of messages, in their order. `count` gives the tokens of a message."""
-        batch = CardBatch()
+        batch, summariser = CardBatch(), self.summariser
         for item in items:
             card = await self._by_rule(item, count)
             same = self._same.get(card.content_hash)
             if same is not None:
                 card = with_shared_parts(card, same)
+            if summariser is not None and wants_model(item.message):
+                card = await self._summarised(card, item.message, summariser, batch)
             batch.cards.append(card)
             await wait_for_turn()
-        for at, item in enumerate(items):
-            card = batch.cards[at]
-            if self.summariser is not None and wants_model(item.message):
-                batch.cards[at] = await self._summarised(card, item.message, batch)
         await self._with_vectors(items, batch)
-        now = int(self._now())
+        now = int(time.time())
         batch.cards = [marks.on(replace(card, generated_at=now)) for card in batch.cards]
-        lacking = {id_ for failure in batch.failures for id_ in failure.ids}
+        lacking = {id_ for lack in batch.lacks for id_ in lack.failed}
         for card in batch.cards:
             if card.id not in lacking:
                 self._same[card.content_hash] = card
@@ -174,13 +258,12 @@ class CardMaker:
 
         return await asyncio.to_thread(make) if item.message.chars > _LONG else make()
 
-    async def _summarised(self, card: Card, message: Message, batch: CardBatch) -> Card:
+    async def _summarised(
+        self, card: Card, message: Message, summariser: Summariser, batch: CardBatch
+    ) -> Card:
         """Return the card with a model's summary; by rule again where no model answers."""
-        summariser = self.summariser
-        assert summariser is not None
-        same = self._same.get(card.content_hash)
-        if same is not None and same.generator_model == summariser.name:
-            return with_shared_parts(card, same)
+        if card.generator_model == summariser.name:
+            return card
         why = self._resting(summariser.name)
         if not why:
             try:
@@ -217,7 +300,9 @@ class CardMaker:
             if places and not why:
                 texts = [embeddable(items[at].message) for at in places]
                 vectors = await _embedded(embedder, [text for own in texts for text in own])
-                self._take_tokens(embedder, batch)
+                if tokens := tokens_taken(embedder):
+                    usage = Usage(tokens, 0)
+                    batch.spent.append(Spent(name, usage, _dollars(name, usage)))
                 start = 0
                 for at, own in zip(places, texts, strict=True):
                     mean = mean_vector(vectors[start : start + len(own)])
@@ -229,23 +314,17 @@ class CardMaker:
         if why:
             batch.note_lack("vector", name, why, [batch.cards[at].id for at in places])
 
-    def _take_tokens(self, embedder: Embedder, batch: CardBatch) -> None:
-        take: Callable[[], int] | None = getattr(embedder, "take_tokens", None)
-        if take is not None and (tokens := take()):
-            usage = Usage(tokens, 0)
-            batch.spent.append(Spent(embedder.name, usage, _dollars(embedder.name, usage)))
-
     def _resting(self, name: str) -> str:
         """Return why a model is left alone for now; empty: it is not."""
         until, why = self._rests.get(name, (0.0, ""))
-        return why if self._clock() < until else ""
+        return why if time.monotonic() < until else ""
 
     def _rest(self, name: str, error: Exception) -> str:
         """Leave a model alone for a while, and why."""
         why = str(error)
         if not isinstance(error, WindlassError):
             why = f"{type(error).__name__}: {error}".removesuffix(": ")
-        self._rests[name] = (self._clock() + _REST_S, why)
+        self._rests[name] = (time.monotonic() + _REST_S, why)
         return why
 
 

@@ -10,17 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from windlass.cascade.rules import Choosing
-from windlass.engine.choosing._anchors import ChoosingView, Piece, short, without_errors
-from windlass.engine.choosing._session_index import only_repeats
+from windlass.engine.choosing._pieces import Piece, Setting, short, without_errors
+from windlass.engine.choosing.session_index import only_repeats, output_alone
 from windlass.history.details import NotChosen
 from windlass.selection.index import Query
 from windlass.selection.making import searched_text
 from windlass.selection.rank import ChosenUnits
 from windlass.selection.scoring import Picked, SelectionRequest, reasons
-from windlass.selection.vectors import Embedder
-from windlass.selection.wordllama import MISSING
-from windlass.window.entries import Item
+from windlass.selection.vectors import MISSING, Embedder
 from windlass.window.names import names_said
 
 MOST_NAMED: Final = 3
@@ -99,11 +96,11 @@ class Choice:
 
 
 def candidates_of(
-    rule: Choosing, view: ChoosingView, anchors: AnchorSet, task: Query, embedder: Embedder | None
+    setting: Setting, anchors: AnchorSet, task: Query, embedder: Embedder | None
 ) -> Candidates:
     """Return what may be chosen for a task, and in how much room."""
-    index = view.index
-    among = _among(view, anchors.pieces)
+    rule, index = setting.rule, setting.index
+    among = _among(setting, anchors.pieces)
     count = sum(among)
     tokens = sum(index.tokens_at(place) for place, may in enumerate(among) if may)
     left = anchors.cap - anchors.tokens
@@ -116,57 +113,51 @@ def candidates_of(
     if options.strategy == "semantic" and embedder is None:
         options = replace(options, strategy="heuristic")
         note = f"by keywords alone: {MISSING}"
-    marked = [index.places[ident] for ident in view.callouts if ident in index.places]
+    callouts = setting.run.session.callouts
+    marked = [index.places[ident] for ident in callouts if ident in index.places]
     request = SelectionRequest(index, task, options, embedder, among=among, callouts=marked)
     return Candidates(count, tokens, request, note)
 
 
-def _among(view: ChoosingView, anchors: Sequence[Piece]) -> list[bool]:
+def _among(setting: Setting, anchors: Sequence[Piece]) -> list[bool]:
     """Of each message of the session, whether it may be chosen: what is no anchor already."""
-    items = view.index.items
+    items = setting.index.items
     taken = {piece.item.id for piece in anchors if piece.item is not None}
     outputs = {piece.source for piece in anchors if piece.what == "output"}
-    alone = {name: output_alone(items, name) for name in view.phases}
+    alone = {name: output_alone(items, name) for name in setting.phases}
     taken |= {item.id for name in outputs for item in alone.get(name, ())}
-    hidden = {name for name, outcome in view.outcomes.items() if outcome.hidden}
+    hidden = {name for name, outcome in setting.outcomes.items() if outcome.hidden}
     return [
-        item.phase in view.phases
+        item.phase in setting.phases
         and item.id not in taken
-        and item.id not in view.held
-        and not only_repeats(view.index, place)
+        and item.id not in setting.held
+        and not only_repeats(setting.index, place)
         and (item.phase not in hidden or item in alone[item.phase])
         for place, item in enumerate(items)
     ]
 
 
-def output_alone(items: Sequence[Item], phase: str) -> list[Item]:
-    """Return a phase's output where it can be shown alone: a message without calls."""
-    replies = [item for item in items if item.phase == phase and item.message.role == "assistant"]
-    spoken = [item for item in replies if item.message.text.strip()]
-    return [item for item in spoken[-1:] if not item.message.tool_calls]
-
-
-def choice_of(anchors: AnchorSet, view: ChoosingView, picked: Picked) -> Choice:
+def choice_of(anchors: AnchorSet, setting: Setting, picked: Picked) -> Choice:
     """The choice with what was picked; what is too long for the rest of the room, as a digest.
 
     What the task asks for by name is in it whole, where the cap holds it.
     """
     picked, named = _with_named(picked, anchors.cap - anchors.tokens)
-    request, index = picked.scored.request, view.index
+    request, index = picked.scored.request, setting.index
     units, chosen, told = index.units, list[Piece](), list[Mapping[str, Any]]()
     places = [(place, at) for at in picked.choice.chosen for place in units[at].places]
     for (place, at), why in zip(places, reasons(picked), strict=True):
         asked = at in named and place == units[at].last
         because = f"the task asks for {named[at]}; {why}" if asked else why
-        chosen.append(_piece(view, place, because))
+        chosen.append(_piece(setting, place, because))
         told.append(_told(picked, place, because))
     left = request.options.max_tokens - picked.choice.tokens
     most = (request.options.max_messages or len(index)) - len(chosen)
     because = "too long for what was left of the budget: its digest"
     left_out: list[Mapping[str, Any]] = []
     for at in picked.choice.left_out:
-        digests = [short(_piece(view, place, because)) for place in units[at].places]
-        tokens = sum(view.count(piece.message) for piece in digests)
+        digests = [short(_piece(setting, place, because)) for place in units[at].places]
+        tokens = sum(setting.count(piece.message) for piece in digests)
         if tokens <= left and len(digests) <= most:
             left, most = left - tokens, most - len(digests)
             chosen += digests
@@ -176,7 +167,7 @@ def choice_of(anchors: AnchorSet, view: ChoosingView, picked: Picked) -> Choice:
     chosen.sort(key=lambda piece: piece.place)
     order = _places_left(chosen, picked)
     return Choice(
-        _without_told(anchors, view, chosen),
+        _without_told(anchors, setting, chosen),
         strategy=picked.strategy,
         note=picked.note,
         chosen=chosen,
@@ -189,17 +180,17 @@ def choice_of(anchors: AnchorSet, view: ChoosingView, picked: Picked) -> Choice:
     )
 
 
-def _piece(view: ChoosingView, place: int, why: str) -> Piece:
-    item = view.index.items[place]
+def _piece(setting: Setting, place: int, why: str) -> Piece:
+    item = setting.index.items[place]
     return Piece(place, item.message, "selected", f"chosen: {why}", item)
 
 
-def _without_told(anchors: AnchorSet, view: ChoosingView, chosen: Sequence[Piece]) -> AnchorSet:
+def _without_told(anchors: AnchorSet, setting: Setting, chosen: Sequence[Piece]) -> AnchorSet:
     """Return the anchors without the errors of results that are chosen whole."""
     seen = {piece.item.id for piece in chosen if piece.item is not None and piece.because is None}
     pieces = without_errors(anchors.pieces, seen)
-    less = sum(view.count(piece.message) for piece in anchors.pieces)
-    less -= sum(view.count(piece.message) for piece in pieces)
+    less = sum(setting.count(piece.message) for piece in anchors.pieces)
+    less -= sum(setting.count(piece.message) for piece in pieces)
     return replace(anchors, pieces=pieces, tokens=anchors.tokens - less)
 
 
@@ -221,12 +212,12 @@ def _told(picked: Picked, place: int, why: str = "") -> Mapping[str, Any]:
 # ---- what is not chosen ------------------------------------------------------------------
 
 
-def shortened_places(choice: Choice, view: ChoosingView) -> list[int]:
+def shortened_places(choice: Choice, setting: Setting) -> list[int]:
     """The messages that are shown as digests, which leave names out: the chosen ones first."""
     pieces = [*choice.chosen, *choice.anchors.pieces]
     short_ones = [piece for piece in pieces if piece.because == "digest"]
     idents = (piece.covers if piece.item is None else (piece.item.id,) for piece in short_ones)
-    return list(dict.fromkeys(view.index.places[ident] for group in idents for ident in group))
+    return list(dict.fromkeys(setting.index.places[ident] for group in idents for ident in group))
 
 
 def _places_left(chosen: Sequence[Piece], picked: Picked) -> list[int]:

@@ -88,17 +88,20 @@ class Worth:
         return now <= (1 + OVER) * then and now + bill.later <= then + self.whole.later
 
 
-@dataclass(frozen=True, slots=True)
-class Ways:
-    """The messages of a phase's first request: going on, choosing anew, and a snowball's."""
+def worth_of(
+    run: CascadeRun,
+    phase_run: PhaseRun,
+    *,
+    go_on: Sequence[Message],
+    select: Sequence[Message],
+    whole: Sequence[Message],
+    asking: float,
+) -> Worth:
+    """Return what each way costs, by the messages of the phase's first request.
 
-    go_on: Sequence[Message]
-    select: Sequence[Message]
-    whole: Sequence[Message]
-
-
-def worth_of(run: CascadeRun, phase_run: PhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
-    """Return what each way costs; `asking` is what a selector takes, in fresh tokens."""
+    `go_on` goes on from what is cached, `select` chooses anew, `whole` is a snowball's. `asking` is
+    what a selector takes, in fresh tokens.
+    """
     cache = run.caches.of(phase_run.info)
     phases, name = run.cascade.phases, phase_run.phase.name
     calls = calls_expected(run, next(phase for phase in phases if phase.name == name))
@@ -115,13 +118,13 @@ def worth_of(run: CascadeRun, phase_run: PhaseRun, ways: Ways, asking: float = 0
         again = _again(used.prices, billed.tokens)
         return WayCost(billed.tokens, billed.units + (calls - 1) * again, later * again)
 
-    select = bill(ways.select, cache.meter)
+    chosen = bill(select, cache.meter)
     return Worth(
         calls=calls,
         later_calls=later,
-        go_on=bill(ways.go_on, cache.meter),
-        select=replace(select, units=select.units + asking),
-        whole=bill(ways.whole, cache.whole, by_token=False),
+        go_on=bill(go_on, cache.meter),
+        select=replace(chosen, units=chosen.units + asking),
+        whole=bill(whole, cache.whole, by_token=False),
         spent=cache.spent,
         spent_whole=cache.spent_whole,
         asking=asking,

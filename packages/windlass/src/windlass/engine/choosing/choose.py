@@ -9,47 +9,58 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final
 
 from windlass.cascade.rules import Choosing
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.choosing._anchors import (
-    ChoosingView,
-    Piece,
-    gather_anchors,
-    shortened,
-    without_errors,
-)
-from windlass.engine.choosing._choice_record import record_choice
-from windlass.engine.choosing._outline import outline_of
 from windlass.engine.choosing._picking import (
     AnchorSet,
+    Candidates,
     Choice,
     candidates_of,
     choice_of,
     shortened_places,
 )
-from windlass.engine.choosing._session_index import CachedEmbedder, embedder_for, index_in_thread
-from windlass.engine.choosing._worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
+from windlass.engine.choosing._pieces import (
+    EarlierView,
+    Piece,
+    Setting,
+    gather_anchors,
+    outline_of,
+    shortened,
+    without_errors,
+)
+from windlass.engine.choosing._worth import LEAST_GAIN, Worth, asking_costs, worth_of
 from windlass.engine.choosing.selector import Selector, SelectorReply, ask_selector, selector_of
+from windlass.engine.choosing.session_index import CachedEmbedder, embedder_for, index_in_thread
+from windlass.engine.events import Noted
 from windlass.engine.phase.sources import Gathered, output_only
 from windlass.errors import WindlassError
 from windlass.history.base import NodeType, Row
-from windlass.history.decisions import FromSource, Remark
-from windlass.messages import Message, Role, Text, user
+from windlass.history.decisions import (
+    ChoiceSizes,
+    ChoiceWay,
+    ChosenMessages,
+    FromSource,
+    PhaseChoice,
+    Remark,
+)
+from windlass.history.details import AnchorDetails, ChoiceBudget
+from windlass.messages import Message, Text, user
 from windlass.safety.fairness import run_in_thread
 from windlass.selection.index import Index, Query
 from windlass.selection.menu import menu_of
 from windlass.selection.scoring import Scored, SelectionRequest, score
+from windlass.selection.vectors import tokens_taken
 from windlass.text.prompts import CHOSEN_HEADER, input_text
 from windlass.text.tokens import request_tokens
 from windlass.tools.base import Spent
-from windlass.window.assemble import Blocks, assemble
+from windlass.window.blocks import Blocks, assemble
 from windlass.window.entries import Entry, Item, apply, show
-from windlass.window.originals import RECALL
+from windlass.window.originals import reference
 from windlass.window.replayed import held_by, without_repeats
 from windlass.wire.base import Usage
 
@@ -58,22 +69,6 @@ CHOSEN_SHARE: Final = 0.5
 
 LEAST_OUTLINE: Final = 1_000
 """Tokens that may tell of what is not chosen, however little that is."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    """What a choice is made in: the run, the phase, what its sources brought.
-
-    `snowball` is all that was said before, `base` what the phase can go on from.
-    """
-
-    run: CascadeRun
-    phase_run: PhaseRun
-    rule: Choosing
-    view: ChoosingView
-    gathered: Gathered
-    snowball: tuple[Entry, ...]
-    base: EarlierView
 
 
 async def choose(
@@ -87,18 +82,14 @@ async def choose(
 
     `gathered` are its sources, which are in besides; `snowball` is all that was said before.
     """
-    rule = phase_run.rule.choosing
-    assert rule is not None
     phase_run.choice.whole = snowball
     index = await index_in_thread(run, phase_run.info)
-    view = _choosing_view(run, phase_run, index, gathered)
-    setting = _Setting(
-        run, phase_run, rule, view, gathered, snowball, earlier_view(run, phase_run, snowball)
-    )
+    setting = _setting_of(run, phase_run, index, gathered, snowball)
+    rule = setting.rule
     longest = max((item.message.chars for item in run.record.born), default=0)
     anchors = await run_in_thread(longest, partial(_anchored, setting))
     task, embedder = Query.of(instructions), embedder_for(run)
-    candidates = candidates_of(rule, view, anchors, task, embedder)
+    candidates = candidates_of(setting, anchors, task, embedder)
     selector, why_not = selector_of(run, phase_run, rule)
     note = "; ".join(filter(None, (candidates.note, why_not)))
 
@@ -112,7 +103,7 @@ async def choose(
     if candidates.request is not None:
         found = await _scored(setting, candidates.request)
         menu = menu_of(found, alone=rule.selection.strategy == "llm") if selector else None
-        choice = choice_of(anchors, view, found.pick())
+        choice = choice_of(anchors, setting, found.pick())
     choice = await with_outline(replace(choice, note=choice.note or note))
     worth = _worth(setting, choice, selector, menu.question if menu else "")
     why_kept = _why_kept(setting, worth)
@@ -123,16 +114,18 @@ async def choose(
         if reply.failure:
             choice = replace(choice, note=f"{reply.failure}; chosen by score alone")
         else:
-            choice = choice_of(anchors, view, menu.pick(reply.text))
+            choice = choice_of(anchors, setting, menu.pick(reply.text))
             choice = await with_outline(replace(choice, note=choice.note or note))
     if why_kept:
-        _go_on(setting, choice)
+        missing = [_entry(setting, piece) for piece in _missing(setting, choice)]
+        phase_run.messages.blocks = _going_on(setting, missing)
+        phase_run.choice.made = setting.base.chosen
     else:
         _see_chosen(setting, choice)
-    record_choice(run, phase_run, candidates, choice, worth, why_kept=why_kept, reply=reply)
+    _record(setting, candidates, choice, worth, why_kept=why_kept, reply=reply)
 
 
-async def _scored(setting: _Setting, request: SelectionRequest) -> Scored:
+async def _scored(setting: Setting, request: SelectionRequest) -> Scored:
     """Return what may be chosen, by score; by words alone where the server of vectors fails."""
     embedder, run = request.embedder, setting.run
     if not isinstance(embedder, CachedEmbedder) or request.options.strategy == "heuristic":
@@ -143,7 +136,7 @@ async def _scored(setting: _Setting, request: SelectionRequest) -> Scored:
         options = replace(request.options, strategy="heuristic")
         note = f"by keywords alone: {embedder.name} gave no vectors: {error}"
         found = replace(score(replace(request, options=options)), note=note)
-    if tokens := embedder.take_tokens():
+    if tokens := tokens_taken(embedder.asked):
         price = run.charge_tool(Spent(embedder.name, Usage(tokens, 0)))
         text = f"{tokens:,} tokens of vectors by {embedder.name}, to choose by"
         name = setting.phase_run.phase.name
@@ -153,9 +146,13 @@ async def _scored(setting: _Setting, request: SelectionRequest) -> Scored:
     return found
 
 
-def _choosing_view(
-    run: CascadeRun, phase_run: PhaseRun, index: Index, gathered: Gathered
-) -> ChoosingView:
+def _setting_of(
+    run: CascadeRun,
+    phase_run: PhaseRun,
+    index: Index,
+    gathered: Gathered,
+    snowball: tuple[Entry, ...],
+) -> Setting:
     record, rule = run.record, phase_run.rule.choosing
     assert rule is not None
     ran = dict.fromkeys(item.phase or "" for item in index.items)
@@ -164,32 +161,33 @@ def _choosing_view(
     if name not in before:  # else its earlier visits may be chosen from
         ran.pop(name, None)
     said = {item.id for item in phase_run.messages.own}
-    return ChoosingView(
-        index=index,
+    return Setting(
+        run,
+        phase_run,
+        rule,
+        index,
         phases=[name for name in ran if name not in rule.exclude],
         outcomes=outcomes,
         rows=record.rows(),
-        callouts=run.session.callouts,
+        gathered=gathered,
         held=said | gathered.told | {entry.item.id for entry in gathered.sources},
-        count=phase_run.info.counter.message,
+        snowball=snowball,
+        base=_earlier_view(run, phase_run, snowball),
     )
 
 
-def _anchored(setting: _Setting) -> AnchorSet:
+def _anchored(setting: Setting) -> AnchorSet:
     """Return the anchors, within the cap as far as digests bring them."""
-    run, phase_run, view = setting.run, setting.phase_run, setting.view
-    anchors = setting.rule.anchors
-    cap, given = _cap(phase_run, setting.rule), None
-    if "input" in anchors.include and run.input:
-        message = Message("user", (Text(input_text(run.input)),))
+    cap, given, values = _cap(setting.phase_run, setting.rule), None, setting.run.input
+    if "input" in setting.rule.anchors.include and values:
+        message = Message("user", (Text(input_text(values)),))
         given = Piece(-1, message, "input", "anchor: the cascade's input", what="input")
-    fixed = sum(view.count(entry.message) for entry in setting.gathered.sources)
-    fixed += view.count(given.message) if given else 0
-    outputs = {source.phase for source in phase_run.rule.sources if "output" in source.include}
-    whole = gather_anchors(view, anchors, _role(setting), outputs)
-    before = fixed + sum(view.count(piece.message) for piece in whole)
-    pieces = shortened(view, whole, cap - fixed)
-    tokens = fixed + sum(view.count(piece.message) for piece in pieces)
+    fixed = sum(setting.count(entry.message) for entry in setting.gathered.sources)
+    fixed += setting.count(given.message) if given else 0
+    whole = gather_anchors(setting)
+    before = fixed + sum(setting.count(piece.message) for piece in whole)
+    pieces = shortened(setting, whole, cap - fixed)
+    tokens = fixed + sum(setting.count(piece.message) for piece in pieces)
     warning = ""
     if before > cap:
         warning = (
@@ -199,12 +197,12 @@ def _anchored(setting: _Setting) -> AnchorSet:
     return AnchorSet(cap, given, pieces, tokens, warning)
 
 
-def _outline(setting: _Setting, choice: Choice) -> Piece | None:
+def _outline(setting: Setting, choice: Choice) -> Piece | None:
     """Return what tells of the messages that are not shown whole, within its share of the room."""
-    view, phase_run, anchors = setting.view, setting.phase_run, choice.anchors
-    chosen = sum(view.count(piece.message) for piece in choice.chosen)
-    places = list(dict.fromkeys([*shortened_places(choice, view), *choice.order]))
-    tokens = sum(view.index.tokens_at(place) for place in places)
+    phase_run, anchors = setting.phase_run, choice.anchors
+    chosen = sum(setting.count(piece.message) for piece in choice.chosen)
+    places = list(dict.fromkeys([*shortened_places(choice, setting), *choice.order]))
+    tokens = sum(setting.index.tokens_at(place) for place in places)
     most = max(LEAST_OUTLINE, int(setting.rule.outline * tokens))
     room = min(most, anchors.cap - anchors.tokens - chosen)
     if not setting.rule.outline or not places:
@@ -213,13 +211,7 @@ def _outline(setting: _Setting, choice: Choice) -> Piece | None:
     shown = [entry.message for entry in (*system, *setting.gathered.sources)]
     shown += [item.message for item in phase_run.messages.own]
     shown += [piece.message for piece in (anchors.input, *choice.in_order()) if piece is not None]
-    recall = RECALL.name in phase_run.tools.by_name
-    return outline_of(view, places, shown, room, _role(setting), can_recall=recall)
-
-
-def _role(setting: _Setting) -> Role:
-    """Return the role of messages of ours."""
-    return setting.rule.anchors.as_role if setting.phase_run.info.system_anywhere else "user"
+    return outline_of(setting, places, shown, room)
 
 
 def _cap(phase_run: PhaseRun, rule: Choosing) -> int:
@@ -233,7 +225,7 @@ def _cap(phase_run: PhaseRun, rule: Choosing) -> int:
 # ---- who is asked, and what it is worth ----------------------------------------------------
 
 
-def _worth(setting: _Setting, choice: Choice, selector: Selector | None, question: str) -> Worth:
+def _worth(setting: Setting, choice: Choice, selector: Selector | None, question: str) -> Worth:
     """Return what choosing costs beside going on; the question to a selector included."""
     phase_run, system = setting.phase_run, setting.phase_run.messages.blocks.system
     own = show(phase_run.messages.own, "")
@@ -241,30 +233,31 @@ def _worth(setting: _Setting, choice: Choice, selector: Selector | None, questio
     middle = tuple(_trial(piece) for piece in choice.in_order())
     select = assemble(Blocks(system, given, setting.gathered.sources, middle), own)
     whole = assemble(Blocks(system, (), setting.gathered.sources, setting.snowball, "end"), own)
-    base = setting.base.entries
-    more = tuple(_trial(piece) for piece in _missing(setting, choice))
-    sources = (*without_repeats(setting.gathered.sources, *held_by(base)), *more)
-    go_on = assemble(Blocks(system, (), sources, base, "end"), own)
+    go_on = assemble(
+        _going_on(setting, [_trial(piece) for piece in _missing(setting, choice)]), own
+    )
     asking = 0.0
     if selector is not None and question:
         _, info = selector
         tokens = request_tokens(info.counter, [user(question)])
         asking = asking_costs(phase_run.info, info, tokens)
-    ways = Ways(
-        [entry.message for entry in go_on],
-        [entry.message for entry in select],
+    return worth_of(
+        setting.run,
+        phase_run,
+        go_on=[entry.message for entry in go_on],
+        select=[entry.message for entry in select],
         # As it is metered call by call: a snowball without windows.
-        [entry.item.message for entry in whole],
+        whole=[entry.item.message for entry in whole],
+        asking=asking,
     )
-    return worth_of(setting.run, phase_run, ways, asking)
 
 
-def _missing(setting: _Setting, choice: Choice) -> list[Piece]:
+def _missing(setting: Setting, choice: Choice) -> list[Piece]:
     """Return what the phase needs and what it would go on from does not show.
 
     Calls are missing with their results, or neither is.
     """
-    base, given, index = setting.base, choice.anchors.input, setting.view.index
+    base, given, index = setting.base, choice.anchors.input, setting.index
     ids, texts = base.ids, {entry.message.text for entry in base.entries}
 
     def is_held(piece: Piece) -> bool:
@@ -293,7 +286,7 @@ def _trial(piece: Piece) -> Entry:
     return Entry(item, piece.message, piece.reason, piece.because)
 
 
-def _why_kept(setting: _Setting, worth: Worth) -> str:
+def _why_kept(setting: Setting, worth: Worth) -> str:
     """Return why the phase sees all that was said before instead of choosing; empty: it chooses."""
     rule, phase_run, base = setting.rule, setting.phase_run, setting.base
     excluded = any(entry.item.phase in rule.exclude for entry in base.entries)
@@ -323,15 +316,11 @@ def _why_kept(setting: _Setting, worth: Worth) -> str:
 # ---- what the phase sees -------------------------------------------------------------------
 
 
-def _go_on(setting: _Setting, choice: Choice) -> None:
-    """What the phase before saw, with the sources behind it, and what is missing there."""
-    phase_run, base = setting.phase_run, setting.base
-    more = tuple(_entry(setting, piece) for piece in _missing(setting, choice))
-    sources = (*without_repeats(setting.gathered.sources, *held_by(base.entries)), *more)
-    phase_run.messages.blocks = Blocks(
-        phase_run.messages.blocks.system, (), sources, base.entries, "end"
-    )
-    phase_run.choice.made = base.chosen
+def _going_on(setting: Setting, missing: Sequence[Entry]) -> Blocks:
+    """Return what the phase before saw, with the sources behind it, and what is missing there."""
+    base = setting.base.entries
+    sources = (*without_repeats(setting.gathered.sources, *held_by(base)), *missing)
+    return Blocks(setting.phase_run.messages.blocks.system, (), sources, base, "end")
 
 
 def _is_said(values: Any, entries: Sequence[Entry], phase_run: PhaseRun) -> bool:
@@ -351,7 +340,7 @@ def _leaves(value: Any) -> list[str]:
     return [] if value is None else [str(value)]
 
 
-def _see_chosen(setting: _Setting, choice: Choice) -> None:
+def _see_chosen(setting: Setting, choice: Choice) -> None:
     """The input, the sources, then anchors and chosen messages in session order."""
     phase_run, sources = setting.phase_run, setting.gathered.sources
     task = choice.anchors.input
@@ -366,11 +355,12 @@ def _see_chosen(setting: _Setting, choice: Choice) -> None:
     phase_run.choice.made = True
     # What was asked for stands for the phase; anchors age as they would have in a snowball.
     picked = {piece.item.id for piece in choice.chosen if piece.item is not None}
-    count = phase_run.info.counter.message
-    phase_run.choice.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
+    phase_run.choice.chosen = {
+        entry.item.id: setting.count(entry.message) for entry in entries if entry.item.id in picked
+    }
 
 
-def _entry(setting: _Setting, piece: Piece) -> Entry:
+def _entry(setting: Setting, piece: Piece) -> Entry:
     """Return a piece as an entry; a message of ours goes into the record first."""
     item = piece.item or setting.run.record.add(
         Row(
@@ -385,24 +375,7 @@ def _entry(setting: _Setting, piece: Piece) -> Entry:
     return Entry(item, piece.message, piece.reason, piece.because)
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierView:
-    """What the phase before saw and said, without its system prompt.
-
-    `chosen`: it is no snowball, so that something may be missing.
-    """
-
-    entries: tuple[Entry, ...]
-    chosen: bool = False
-
-    @property
-    def ids(self) -> frozenset[str]:
-        """The ids of the occurrences that it shows."""
-        shown = {entry.item.id for entry in self.entries}
-        return frozenset(shown.union(*({item.id for item in e.covers} for e in self.entries)))
-
-
-def earlier_view(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> EarlierView:
+def _earlier_view(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> EarlierView:
     """Return what a phase can go on from."""
     last = run.session.last_phase
     if last is None or not last.choice.made or last.info.name != phase_run.info.name:
@@ -413,3 +386,113 @@ def earlier_view(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ..
         own = output_only(last.messages.own, reason)
     before = assemble(replace(last.messages.blocks, system=()), own)
     return EarlierView(apply(before, last.window.edits), chosen=True)
+
+
+# ---- the record --------------------------------------------------------------------------------
+
+
+def _record(
+    setting: Setting,
+    candidates: Candidates,
+    choice: Choice,
+    worth: Worth,
+    *,
+    why_kept: str,
+    reply: SelectorReply | None,
+) -> None:
+    """Record what the phase sees and why, with the tokens and money of the choosing.
+
+    `why_kept` says why it sees all that was said before (empty: it sees its choice).
+    """
+    run, phase_run, rule, count = setting.run, setting.phase_run, setting.rule, setting.count
+    messages = phase_run.messages
+    given = choice.anchors.input
+    anchors = [*([] if given is None else [given]), *choice.anchors.pieces]
+    shown = messages.entries
+    full = len(setting.snowball) + len(messages.blocks.system) + len(messages.own)
+    chosen_tokens = sum(count(piece.message) for piece in choice.chosen)
+    way = worth.go_on if why_kept else worth.select
+    saved = worth.whole.tokens - way.tokens
+    text = _sentence(phase_run, candidates, choice, why_kept)
+    strategy = choice.strategy
+    if why_kept:
+        strategy = "go_on" if phase_run.choice.made else "snowball"
+    budget = ChoiceBudget(
+        rule.selection.max_tokens, choice.anchors.cap, choice.anchors.tokens, chosen_tokens
+    )
+    outline = choice.outline
+    details = PhaseChoice(
+        ChoiceWay(strategy, rule.selection.strategy, choice.note, why_kept, choice.anchors.warning),
+        ChoiceSizes(
+            full_history_size=full,
+            context_size=len(shown),
+            masked_count=sum(piece.because is not None for piece in choice.in_order()),
+            tokens_saved=saved,
+            candidates=candidates.count,
+            candidate_tokens=candidates.tokens,
+            budget=budget,
+        ),
+        ChosenMessages(
+            anchor_hashes=[piece.message.content_hash for piece in anchors],
+            anchors=[_anchor_told(piece, count(piece.message)) for piece in anchors],
+            selected_hashes=[row["hash"] for row in choice.told],
+            selected=list(choice.told),
+            left_out=list(choice.left_out),
+            not_chosen=[] if why_kept else list(choice.not_chosen),
+        ),
+        reasoning=choice.reasoning,
+        refused=list(choice.refused),
+        worth={**asdict(worth), "commit": "at_once" if rule.at_once else "priced"},
+        outline=None if outline is None else _anchor_told(outline, count(outline.message)),
+        config={
+            **asdict(rule.selection),
+            "share": rule.share,
+            "outline": rule.outline,
+            "selector_model": rule.selector,
+            "anchors": rule.anchors.model_dump(),
+        },
+        asked=None if reply is None else reply.question,
+        answer=None if reply is None else reply.text,
+    )
+    row = replace(
+        Row(NodeType.CONTEXT_SELECTION) if reply is None else reply.row,
+        phase=phase_run.phase.name,
+        turn=0,
+        attempt=1,
+        parent_id=phase_run.trace_id,
+        full_history_size=full,
+        context_size=len(shown),
+        # With a policy each call tells what it saved.
+        tokens_saved=saved if phase_run.rule.policy is None else None,
+        text=text,
+        details=details,
+    )
+    run.record.append([row])
+    phase_run.choice.text = text
+    if warning := choice.anchors.warning:
+        name = phase_run.phase.name
+        run.emit(Noted(name, f"phase {name!r}: {warning}"))
+
+
+def _anchor_told(piece: Piece, tokens: int) -> AnchorDetails:
+    return AnchorDetails(
+        piece.kind,
+        piece.item.id if piece.item is not None else None,
+        reference(piece.original or (piece.item or piece).message),
+        tokens,
+        piece.because is not None,
+    )
+
+
+def _sentence(phase_run: PhaseRun, candidates: Candidates, choice: Choice, why_kept: str) -> str:
+    name = phase_run.phase.name
+    if why_kept:
+        goes_on = "goes on from what the phase before saw"
+        seen = goes_on if phase_run.choice.made else "sees all that was said"
+        return f"phase {name!r} {seen}: {why_kept}"
+    anchors = len(choice.anchors.pieces) + (choice.anchors.input is not None)
+    text = (
+        f"phase {name!r} sees {anchors} anchors and {len(choice.chosen)} of"
+        f" {candidates.count:,} messages, chosen by {choice.strategy}"
+    )
+    return f"{text} ({choice.note})" if choice.note else text

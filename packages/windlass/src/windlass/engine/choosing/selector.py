@@ -72,6 +72,6 @@ async def ask_selector(
         return SelectorReply(question, failure=failed, row=row)
     reply = taken.reply
     price = run.charge(info, reply.usage, saved=0)
-    run.net.spent += price or 0.0
+    run.totals.net.spent += price or 0.0
     row = with_usage(Row(NodeType.CONTEXT_SELECTION), info.name, reply.usage, price)
     return SelectorReply(question, reply.message.text, row=row)

@@ -1,7 +1,7 @@
 """Injectors when a phase begins: its system prompt with STABLE blocks, its user context.
 
 Every block becomes a row of the record, so that what a call saw can be made again. What each
-call adds is in `dynamic_block.py`.
+call adds is in `each_call.py`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import memory_of
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.injecting.injected import Injected, PhaseInjected
-from windlass.engine.injecting.session_tier import (
+from windlass.engine.injecting.each_call import (
     ROLE,
     moments_of,
     new_context,
@@ -30,16 +28,28 @@ from windlass.engine.injecting.session_tier import (
     situation,
     tell_changes,
 )
+from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.turn.record import Recorder
 from windlass.errors import ToolError
 from windlass.history.base import NodeType, Row
 from windlass.history.decisions import InjectorWarning
-from windlass.injectors.base import Situation, Tier
-from windlass.injectors.known import make_injector
-from windlass.injectors.orchestrate import Block, Placed, render_blocks, sort_injectors
-from windlass.injectors.roles import ToolDefinitions, long_role_text, long_tools_text
+from windlass.injectors.base import PromptParts, ReadableBanks, Situation, Tier
+from windlass.injectors.head import (
+    Moved,
+    ToolDefinitions,
+    long_role_text,
+    long_tools_text,
+    looks_volatile,
+    move_volatile,
+)
+from windlass.injectors.orchestrate import (
+    Block,
+    Placed,
+    make_injector,
+    render_blocks,
+    sort_injectors,
+)
 from windlass.injectors.skills import Skills, ask_for_skill
-from windlass.injectors.volatile import Moved, looks_volatile, move_volatile
 from windlass.memory.banks import Banks, Memory
 from windlass.messages import Message, Text, canonical_json
 from windlass.providers.base import ModelInfo
@@ -98,7 +108,9 @@ def open_head(
     _tell_written(run, phase.name, info, system, where)
 
     others = [each for each in held.placed if not isinstance(each.injector, ToolDefinitions)]
-    blocks = render_blocks(others, Tier.STABLE, replace(look(), system=system), info.counter.text)
+    blocks = render_blocks(
+        others, Tier.STABLE, replace(look(), prompt=PromptParts(system=system)), info.counter.text
+    )
     held.stable = record_blocks(run.record, _place(phase.name), blocks)
     for block in blocks:
         if block.over:
@@ -113,7 +125,7 @@ def _place(phase: str) -> Row:
     return Row(NodeType.CONTEXT_INJECTION, phase=phase, turn=0)
 
 
-def open_context(run: Run, phase_run: PhaseRun) -> None:
+def open_context(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Give a phase its SESSION message, and take the sizes of its tools.
 
     A message that stands in a request that goes on stays as it is: what is different for this
@@ -155,8 +167,7 @@ def _situation(run: CascadeRun, phase: Phase, task: str) -> Situation:
         state=run.session.state,
         root=run.settings.root.resolve(),
         closed=run.record.store.folder,
-        banks=tuple(banks.read) if banks else (),
-        memories=_memories(run.record),
+        banks=ReadableBanks(tuple(banks.read) if banks else (), _memories(run.record)),
         failures=run.injected.failures,
         skills=run.injected.skills if phase.context is not None else (),
         tools=tuple(phase.tackle) if phase.tackle != "manifest" else (),
@@ -203,15 +214,16 @@ def _placed(injected: Injected, modules: Modules, injectors: PhaseInjectors) -> 
 
 
 def _too_long(block: Block) -> str:
-    if block.injector == ROLE:
-        return long_role_text(block.tokens, block.cap)
+    name, tokens, cap = block.details.injector, block.details.tokens, block.details.cap
+    if name == ROLE:
+        return long_role_text(tokens, cap)
     return (
-        f"the {block.injector} of the system prompt have {block.tokens:,} tokens, more than their"
-        f" cap of {block.cap:,}; what is STABLE is sent whole"
+        f"the {name} of the system prompt have {tokens:,} tokens, more than their"
+        f" cap of {cap:,}; what is STABLE is sent whole"
     )
 
 
-def _tell_volatile(run: Run, phase: str, moved: Moved, where: str) -> None:
+def _tell_volatile(run: CascadeRun, phase: str, moved: Moved, where: str) -> None:
     if moved.values:
         named = ", ".join(moved.values)
         text = f"{where}: {named} moved behind the stable part, to the end of each call"
@@ -221,7 +233,7 @@ def _tell_volatile(run: Run, phase: str, moved: Moved, where: str) -> None:
         _warn(run, phase, text, InjectorWarning(list(moved.stay)))
 
 
-def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str) -> None:
+def _tell_written(run: CascadeRun, phase: str, info: ModelInfo, system: str, where: str) -> None:
     """Report what the user wrote and looks volatile, with its place and the price of a change."""
     paid = run.caches.of(info).paid
     for volatile in looks_volatile(system):
@@ -243,7 +255,7 @@ def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str
 _IN_WORDS: Final = InjectorWarning()
 
 
-def _warn(run: Run, phase: str, text: str, details: InjectorWarning = _IN_WORDS) -> None:
+def _warn(run: CascadeRun, phase: str, text: str, details: InjectorWarning = _IN_WORDS) -> None:
     """Tell and record something once a session."""
     if text in run.injected.warned:
         return

@@ -7,37 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from windlass.caching.meter import Meter
-from windlass.history.details import BlockDetails
 from windlass.injectors.base import BlockItem, FailedCall, Situation
 from windlass.injectors.orchestrate import Block, Placed
 from windlass.messages import Message
 from windlass.window.blocks import Attached
 from windlass.window.entries import Item as Occurrence
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedBlock:
-    """A block that is in the record: its row's id (None: it has no text)."""
-
-    block: Block
-    id: str | None = None
-
-    def details(self, message: int | None = None, part: int | None = None) -> BlockDetails:
-        """Its details in a call's record, with its place in the request (None: it has none)."""
-        block, has_place = self.block, message is not None and part is not None
-        return BlockDetails(
-            injector=block.injector,
-            version=block.version,
-            tier=str(block.tier),
-            priority=block.priority,
-            cap=block.cap,
-            full_cap=block.full_cap,
-            tokens=block.tokens,
-            cut=tuple(block.cut),
-            id=self.id,
-            message=message if has_place else None,
-            part=part if has_place else None,
-        )
 
 
 @dataclass(slots=True)
@@ -50,7 +24,7 @@ class UserContext:
     """Its occurrence in the record (None: there was nothing to say)."""
     message: Message | None
     """The message as it is shown (None: there was nothing to say)."""
-    told: tuple[RecordedBlock, ...]
+    told: tuple[Block, ...]
     """The blocks that it is made of."""
     known: dict[str, tuple[BlockItem, ...]]
     """The items that were shown in it or told since, by injector."""
@@ -131,13 +105,13 @@ class PhaseInjected:
     """Whether the values of the system prompt are rendered again at each call."""
     moved: Mapping[str, str] = field(default_factory=dict[str, str])
     """Expressions of values that were moved out of the system prompt, by name."""
-    stable: tuple[RecordedBlock, ...] = ()
+    stable: tuple[Block, ...] = ()
     """The blocks of the head."""
     changes: str = ""
     """Changes of the user context that the next call must be told."""
     turn: int = 0
     """The call for which the DYNAMIC blocks were made."""
-    now: tuple[RecordedBlock, ...] = ()
+    now: tuple[Block, ...] = ()
     """Those blocks."""
     text: str = ""
     """Their text."""

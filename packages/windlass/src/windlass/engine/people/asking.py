@@ -6,15 +6,14 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from windlass.cascade.model import Phase
-from windlass.engine._phase_run import PhaseTools
-from windlass.engine._session_run import Run
+from windlass.engine._phase_run import BarePhase
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import QuestionAsked
-from windlass.engine.people.question_tools import ASKING, request_decision
 from windlass.engine.people.questions import YES, Question
 from windlass.engine.resume.journal import AskingCall
+from windlass.engine.session_tools import ASKING, request_decision
 from windlass.errors import AnswerNeeded, UsageError
 from windlass.history.decisions import Asks, LayoutLeftOut
 from windlass.history.row_details import TimeOver
@@ -27,7 +26,7 @@ _A_MOMENT = 0.2
 """Seconds in which an answer is taken that is there already, where time is over."""
 
 
-async def ask_person(run: Run, question: Question, asks: str, *about: Any) -> str | None:
+async def ask_person(run: CascadeRun, question: Question, asks: str, *about: Any) -> str | None:
     """Return what a person answers to a question that a phase asks by itself; None: time is over.
 
     `asks` names what is asked for, and `about` are JSON values that the question is about: what
@@ -38,7 +37,7 @@ async def ask_person(run: Run, question: Question, asks: str, *about: Any) -> st
     return await _answer(run, AskingCall(place, 0, ToolCall(asks, asks, told)), question)
 
 
-async def _answer(run: Run, asking: AskingCall, question: Question) -> str | None:
+async def _answer(run: CascadeRun, asking: AskingCall, question: Question) -> str | None:
     """Return the answer to a question of a call: from the record, else of whoever is asked now.
 
     None: nobody answered in time. Raises AnswerNeeded.
@@ -58,7 +57,7 @@ async def _answer(run: Run, asking: AskingCall, question: Question) -> str | Non
     return None
 
 
-async def _asked_now(run: Run, question: Question) -> str:
+async def _asked_now(run: CascadeRun, question: Question) -> str:
     """Ask a person, and tell the listeners of the question; empty: time is over.
 
     The time of a question counts from when it was first asked, also by a run that waited for it.
@@ -68,7 +67,7 @@ async def _asked_now(run: Run, question: Question) -> str:
     run.emit(QuestionAsked(*asked, context=question.context))
     left, why, answer = _time_left(run, question), None, None
     try:
-        answering = run.answers.answer_to(question)
+        answering = run.access.answers.answer_to(question)
         answer = await asyncio.wait_for(answering, None if left is None else max(left, _A_MOMENT))
     except TimeoutError:
         return ""
@@ -89,7 +88,7 @@ async def _asked_now(run: Run, question: Question) -> str:
     return answer
 
 
-def _time_left(run: Run, question: Question) -> float | None:
+def _time_left(run: CascadeRun, question: Question) -> float | None:
     """Seconds in which a question may still be answered (None: it waits)."""
     if question.timeout_s is None:
         return None
@@ -105,20 +104,8 @@ def _time_left(run: Run, question: Question) -> float | None:
     return question.timeout_s - (now - min(before, default=now))
 
 
-class Asker(Protocol):
-    """A phase with tools, of whose calls a person is asked."""
-
-    @property
-    def phase(self) -> Phase:
-        """The phase."""
-
-    @property
-    def tools(self) -> PhaseTools:
-        """Its tools, and which of them need approval."""
-
-
 async def answers_to(
-    run: Run, phase_run: Asker, turn: Step, calls: Sequence[ToolCall]
+    run: CascadeRun, phase_run: BarePhase, turn: Step, calls: Sequence[ToolCall]
 ) -> dict[int, ToolOutput]:
     """Return the results of a turn's calls that a person answers or refuses, by their index.
 
@@ -138,15 +125,26 @@ async def answers_to(
     return answers
 
 
-async def _answer_of(run: Run, phase_run: Asker, asking: AskingCall, tool: Tool) -> ToolOutput:
+async def _answer_of(
+    run: CascadeRun, phase_run: BarePhase, asking: AskingCall, tool: Tool
+) -> ToolOutput:
     """What a person answers to a call of a tool that asks, or why there is no question in it.
 
     The answer stands in the state under the name of the phase, an option by its id.
     """
     asked: list[Question] = []
 
-    def ask(question: str, options: tuple[str, ...], **more: Any) -> str:
-        asked.append(Question(phase_run.phase.name, question, options, **more))
+    def ask(
+        question: str,
+        options: tuple[str, ...],
+        *,
+        context: str = "",
+        ids: tuple[str, ...] = (),
+        is_open: bool = False,
+        timeout_s: float | None = None,
+    ) -> str:
+        told = Question(phase_run.phase.name, question, options, context=context, ids=ids)
+        asked.append(replace(told, is_open=is_open, timeout_s=timeout_s))
         return ""
 
     call, left_out = _without_layout(asking.call, tool)
@@ -183,7 +181,7 @@ def _without_layout(call: ToolCall, tool: Tool) -> tuple[ToolCall, list[str]]:
 
 
 async def _refusal_of(
-    run: Run, phase_run: Asker, asking: AskingCall, tool: Tool
+    run: CascadeRun, phase_run: BarePhase, asking: AskingCall, tool: Tool
 ) -> ToolOutput | None:
     """Return what the model is told of a call that a person refuses; None: it may run.
 

@@ -22,8 +22,8 @@ from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_state import Route
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.people.asking import ask_person
-from windlass.engine.people.question_tools import read_options
 from windlass.engine.people.questions import Question
+from windlass.engine.session_tools import read_options
 from windlass.errors import PhaseFailed
 from windlass.history.base import NodeType, StateChange
 from windlass.history.decisions import DecisionUnread, LayoutLeftOut, PersonDecided

@@ -116,7 +116,7 @@ async def answer_message(run: CascadeRun, text: str) -> Result:
         return phase_run
 
     async def work() -> Ending:
-        ending, _ = await settle(run, phase, try_phase(run, phase, beginning()))
+        ending = await settle(run, phase, try_phase(run, phase, beginning()))
         session.outputs.pop(phase.name, None)  # so that it is the last
         session.outputs[phase.name] = phase_output(run.record, phase.name)
         return ending
@@ -148,7 +148,6 @@ def continue_session(held: CascadeRun, run: CascadeRun) -> CascadeRun:
         run,
         record=held.record,
         caches=held.caches,
-        net=held.net,
         injected=held.injected,
         session=held.session,
         totals=held.totals,

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun, StateCopy
-from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, Validated
-from windlass.engine.phase.guarding import Guard
-from windlass.engine.phase.rule_texts import retry_message, turn_message
+from windlass.engine.phase.rule_texts import ask_for_call, ask_for_json, retry_message, turn_message
 from windlass.engine.phase.sources import last_said
-from windlass.engine.phase.validating import judge
-from windlass.engine.phase.verdicts import Verdict
-from windlass.engine.turn.in_words import ask_for_call, ask_for_json
+from windlass.engine.phase.verdicts import Guard, Verdict, judge
 from windlass.engine.turn.record import Recorder
 from windlass.engine.turn.turn import take_turn
 from windlass.errors import (
@@ -37,14 +32,12 @@ from windlass.wire.base import Reply
 from windlass.wire.calls import is_output
 
 
-async def run_attempts(
-    run: CascadeRun, phase: Phase, phase_run: PhaseRun
-) -> tuple[Ending, Item | None]:
+async def run_attempts(run: CascadeRun, phase_run: PhaseRun) -> tuple[Ending, Item | None]:
     """Attempts until one is accepted; returns how the phase ended, and its output."""
-    rules, name, now = phase.rules, phase.name, phase_run.now
-    guard, by_wards = Guard(run, phase), 0
+    rules, name, now = phase_run.phase.rules, phase_run.phase.name, phase_run.now
+    guard, by_wards = Guard(run, phase_run.phase), 0
     while True:
-        cut_short, verdict = await _run_turns(run, phase, phase_run, guard)
+        cut_short, verdict = await _run_turns(run, phase_run, guard)
         output, text = last_said(phase_run.messages.own), _text_of_attempt(phase_run)
         if verdict is None:
             verdict = await judge(run, phase_run, text, rules.loop_until, cut_short, recorded=True)
@@ -76,14 +69,14 @@ async def run_attempts(
         now.begin_attempt(StateCopy(run.session.state))
         phase_run.tools.use_state(now.state)
         why = verdict.reason
-        text = retry_message(run, phase, phase_run, why, by_schema=verdict.by_schema)
+        text = retry_message(run, phase_run, why, by_schema=verdict.by_schema)
         if phase_run.generation.wanted:
             text += f"\n\n{ask_for_call(phase_run.generation)}"
         _say(run.record, phase_run, text)
 
 
 def _record_verdict(
-    run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool = False
+    run: CascadeRun, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool = False
 ) -> None:
     attempt, reason = phase_run.now.attempt, verdict.reason
     told = Validation(attempt, text, reason, verdict.valid, repairs)
@@ -92,15 +85,16 @@ def _record_verdict(
 
 
 async def _run_turns(
-    run: CascadeRun, phase: Phase, phase_run: PhaseRun, guard: Guard
+    run: CascadeRun, phase_run: PhaseRun, guard: Guard
 ) -> tuple[Reason | None, Verdict | None]:
     """Turns until a reply asks for no tool, or with `turn_prompt` until none is left.
 
     Returns why they ended before (None: they did not), and the verdict of `loop_until` where it
     ended them. To mend its output an attempt has one turn.
     """
-    repairs, most = phase_run.now.repaired, phase.rules.max_turns
-    goes_on = phase.rules.turn_prompt is not None and not repairs
+    rules, repairs = phase_run.phase.rules, phase_run.now.repaired
+    most = rules.max_turns
+    goes_on = rules.turn_prompt is not None and not repairs
     for number in range(1, 2 if repairs else most + 1):
         _say_what_fork_adds(run, phase_run)
         reply = await _take_turn(run, phase_run)
@@ -116,14 +110,14 @@ async def _run_turns(
         cut_short = _why_cut_short(run, phase_run, reply)
         if cut_short or not goes_on or number == most:
             return cut_short, None
-        verdict = await _judge_early(run, phase, phase_run)
+        verdict = await _judge_early(run, phase_run)
         if verdict is not None and verdict.valid:
             return None, verdict
         why = "" if verdict is None else verdict.reason
-        _say(run.record, phase_run, turn_message(run, phase, phase_run, number + 1, why))
+        _say(run.record, phase_run, turn_message(run, phase_run, number + 1, why))
     if not repairs:
         limit: Reason | None = "turns" if most > 1 else None  # a call, its tools, and the answer
-        _tell_closing(run, phase, most)
+        _tell_closing(run, phase_run.phase.name, most)
         phase_run.now.closing = True
         reply = await _take_turn(run, phase_run)
         phase_run.now.closing = False
@@ -133,27 +127,28 @@ async def _run_turns(
     return "turns", None
 
 
-def _tell_closing(run: CascadeRun, phase: Phase, most: int) -> None:
+def _tell_closing(run: CascadeRun, name: str, most: int) -> None:
     """Tell that the turns are used up; of a phase with one turn that is no limit."""
     one_more = "one more call answers what the tools gave, without tools"
     if most == 1:
-        text = f"phase {phase.name!r} has one turn (max_turns is 1); {one_more}"
+        text = f"phase {name!r} has one turn (max_turns is 1); {one_more}"
     else:
-        text = f"phase {phase.name!r} reached its max_turns of {most}; {one_more}"
-    run.tell(phase.name, text, TurnsUsedUp(most))
+        text = f"phase {name!r} reached its max_turns of {most}; {one_more}"
+    run.tell(name, text, TurnsUsedUp(most))
     if most > 1:
-        run.emit(LimitHit(phase.name, "turns", f"phase {phase.name!r}", most, most))
+        run.emit(LimitHit(name, "turns", f"phase {name!r}", most, most))
 
 
-async def _judge_early(run: CascadeRun, phase: Phase, phase_run: PhaseRun) -> Verdict | None:
+async def _judge_early(run: CascadeRun, phase_run: PhaseRun) -> Verdict | None:
     """The verdict on a reply after which turns are left; None: the phase has no `loop_until`.
 
     What is accepted is recorded where the attempt ends.
     """
-    if phase.rules.loop_until is None:
+    validator = phase_run.phase.rules.loop_until
+    if validator is None:
         return None
     text = _text_of_attempt(phase_run)
-    verdict = await judge(run, phase_run, text, phase.rules.loop_until, recorded=True)
+    verdict = await judge(run, phase_run, text, validator, recorded=True)
     if verdict is not None and not verdict.valid:
         _record_verdict(run, phase_run, text, verdict)
     return verdict
@@ -165,7 +160,7 @@ def _text_of_attempt(phase_run: PhaseRun) -> str:
     return last.message.text if last else ""
 
 
-async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
+async def _take_turn(run: CascadeRun, phase_run: PhaseRun) -> Reply:
     """Return a turn, and another one where the provider took no schema."""
     try:
         return await take_turn(run, phase_run)
@@ -177,7 +172,7 @@ async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     return await take_turn(run, phase_run)
 
 
-def _why_cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
+def _why_cut_short(run: CascadeRun, phase_run: PhaseRun, reply: Reply) -> Reason | None:
     """Return why a reply without calls does not end its phase in order (None: it does).
 
     A picture is an answer, also one that a tool made in the attempt.
@@ -199,7 +194,7 @@ def _why_cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None
     return reason
 
 
-def _say_what_fork_adds(run: Run, phase_run: PhaseRun) -> None:
+def _say_what_fork_adds(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Say what a fork adds, before the first call that is not answered in its origin."""
     journal, now = run.journal, phase_run.now
     turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn + 1)

@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, Final
 
 from windlass.cascade.callout_rules import MESSAGES, OUTPUT, CalloutRule, name_for, patterns_of
 from windlass.history.base import NodeType
-from windlass.history.callout_rows import (
+from windlass.history.marks import (
     LONGEST_NAME,
+    By,
+    CalloutMark,
     check_callout_name,
     find_callouts,
     find_message,
 )
-from windlass.history.marks import By, CalloutMark
 from windlass.messages import Message
 from windlass.safety.patterns import compile_pattern
 from windlass.text.templates import render
-from windlass.window.assemble import assemble
+from windlass.window.blocks import assemble
 from windlass.window.entries import Item
 
 if TYPE_CHECKING:
     from windlass.engine._phase_run import PhaseRun
-    from windlass.engine._session_run import Run
+    from windlass.engine.cascade_run import CascadeRun
 
 THIS: Final = "this"
 """Stands for the message that makes the call."""
@@ -46,7 +47,7 @@ _COPIES: Final = frozenset({"callout", "recall", "remember", "search_memory"})
 """Tools whose results repeat what stands elsewhere; patterns leave them alone."""
 
 
-def refresh_callouts(run: Run, phase_run: PhaseRun) -> None:
+def refresh_callouts(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Read anew what is marked, and keep it in the phase that begins.
 
     Somebody outside may have marked more since the last phase began.
@@ -58,7 +59,7 @@ def refresh_callouts(run: Run, phase_run: PhaseRun) -> None:
             _keep(phase_run, entry.item.id, entry.message)
 
 
-def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
+def call_out(run: CascadeRun, phase_run: PhaseRun, ref: str, name: str) -> str:
     """Mark the message that the model names, and say which it was. Raises UsageError."""
     called = check_callout_name(name)
     word = ref.strip().casefold()
@@ -78,7 +79,7 @@ def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
     return text if kept else f"{text}; too long to be kept whole in view beside the others"
 
 
-def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
+def mark_matches(run: CascadeRun, phase_run: PhaseRun, items: Sequence[Item]) -> None:
     """Mark what the phase names, or its patterns find, among what was just said.
 
     Raises ContextError where the template of a name is wrong.
@@ -103,7 +104,7 @@ def _names_at_once(rule: CalloutRule, item: Item) -> bool:
     )
 
 
-def mark_output(run: Run, phase_run: PhaseRun, output: Item | None) -> None:
+def mark_output(run: CascadeRun, phase_run: PhaseRun, output: Item | None) -> None:
     """Mark the phase's output, and what it said in its last turn, where it names them.
 
     Raises ContextError where the template of a name is wrong.
@@ -118,7 +119,9 @@ def mark_output(run: Run, phase_run: PhaseRun, output: Item | None) -> None:
         _mark_named(run, phase_run, output, OUTPUT, named)
 
 
-def _mark_named(run: Run, phase_run: PhaseRun, item: Item, what: str, rule: CalloutRule) -> None:
+def _mark_named(
+    run: CascadeRun, phase_run: PhaseRun, item: Item, what: str, rule: CalloutRule
+) -> None:
     """Mark a message under the name that a template makes; one that is empty marks nothing."""
     name = phase_run.phase.name
     called = render(
@@ -156,7 +159,7 @@ def _keep(phase_run: PhaseRun, message_id: str, message: Message) -> bool:
 
 
 def _mark(
-    run: Run,
+    run: CascadeRun,
     phase_run: PhaseRun,
     message_id: str,
     message: Message,

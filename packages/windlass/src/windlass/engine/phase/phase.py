@@ -1,33 +1,37 @@
 """One phase: it is opened, tried until an output is accepted, and settled in the record.
 
-`phase_setup.py` fixes what it sees, `_attempts.py` makes its turns, `validating.py` says whether
-an output will do, `extraction.py` takes state from it.
+`phase_setup.py` fixes what it sees, `_attempts.py` makes its turns, `verdicts.py` says whether an
+output will do.
 """
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from windlass.cascade.model import Phase
+from windlass.cascade.flow import ways_on
+from windlass.cascade.model import OutputExtraction, Phase
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine._session_state import Route
+from windlass.engine._subcascades import run_children
+from windlass.engine.cascade_run import AS_WRITTEN, CascadeRun, Wording
 from windlass.engine.events import LimitHit, PhaseEnded
 from windlass.engine.people.deciding import decide_after
 from windlass.engine.phase._attempts import run_attempts
 from windlass.engine.phase.callouts import mark_output
-from windlass.engine.phase.extraction import extract_state
-from windlass.engine.phase.guarding import Guard
-from windlass.engine.phase.keeping import keep_messages
 from windlass.engine.phase.phase_setup import begin_phase
-from windlass.engine.phase.routing import route_of
+from windlass.engine.phase.remembering import keep_messages
+from windlass.engine.phase.verdicts import Guard
 from windlass.engine.turn.record import Recorder
 from windlass.engine.turn.windows import lasting_edits
 from windlass.errors import (
     AnswerNeeded,
     PersonNeeded,
+    PhaseFailed,
     RunLimitReached,
     StepDiffers,
     StoreError,
@@ -40,33 +44,23 @@ from windlass.history.base import (
     StateChange,
     ending_of,
 )
-from windlass.history.decisions import Asks, RunLimit, Waits
+from windlass.history.decisions import Asks, Remark, RunLimit, Waits
 from windlass.history.details import OutcomeDetails
 from windlass.safety.fairness import wait_for_turn
+from windlass.safety.foreign import parse_json
+from windlass.safety.patterns import search
 from windlass.window.entries import Item
 
-Children: TypeAlias = Callable[[], Awaitable[Ending]]
-"""Runs the sub-cascades that a phase declares, and says how they ended together."""
 
-Details: TypeAlias = Callable[[Item | None], OutcomeDetails]
-"""Gives the details of a phase's outcome, from its output."""
-
-
-async def run_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending:
-    """Run one phase to its end, after its `children`, and record its outcome.
+async def run_phase(run: CascadeRun, phase: Phase) -> Ending:
+    """Run one phase to its end, after its sub-cascades, and record its outcome.
 
     Returns `completed`, or `incomplete` where it ended by a limit or, with
     `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
     what a call raised; the outcome is in the record then, too.
     """
     await wait_for_turn()
-
-    async def try_once() -> Tried:
-        await Guard(run, phase).check_input()
-        return await try_phase(run, phase, begin_phase(run, phase))
-
-    ending, _ = await settle(run, phase, run_after_children(children, try_once))
-    return ending
+    return await settle(run, phase, after_children(run, phase, try_guarded))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +71,34 @@ class Tried:
     ending: Ending
     output: Item | None
     changes: Sequence[StateChange] = ()
+    details: OutcomeDetails = field(default_factory=OutcomeDetails)
+
+
+async def try_guarded(run: CascadeRun, phase: Phase, wording: Wording = AS_WRITTEN) -> Tried:
+    """Return what a phase comes to, once its wards let the input of the cascade in."""
+    await Guard(run, phase).check_input()
+    return await try_phase(run, phase, begin_phase(run, phase, wording))
 
 
 async def try_phase(run: CascadeRun, phase: Phase, beginning: Awaitable[PhaseRun]) -> Tried:
     """Attempts at a phase until one is accepted, and what is taken from its output."""
     phase_run = await beginning
-    ending, output = await run_attempts(run, phase, phase_run)
+    ending, output = await run_attempts(run, phase_run)
     mark_output(run, phase_run, output)
     return Tried(phase_run, ending, output, await extract_state(run, phase, output))
 
 
-async def run_after_children(children: Children, try_once: Callable[[], Awaitable[Tried]]) -> Tried:
+async def after_children(
+    run: CascadeRun, phase: Phase, trying: Callable[[CascadeRun, Phase], Awaitable[Tried]]
+) -> Tried:
     """Run a phase's sub-cascades and then the phase itself; what both came to together."""
-    ended = await children()
-    tried = await try_once()
+    ended = await run_children(run, phase)
+    tried = await trying(run, phase)
     return replace(tried, ending=ending_of([ended, tried.ending]))
 
 
-async def settle(
-    run: CascadeRun,
-    phase: Phase,
-    trying: Awaitable[Tried],
-    details: Details = lambda _: OutcomeDetails(),
-) -> tuple[Ending, Item | None]:
-    """Have a phase carried out and record its outcome; returns how it ended, and its output."""
+async def settle(run: CascadeRun, phase: Phase, trying: Awaitable[Tried]) -> Ending:
+    """Have a phase carried out and record its outcome; returns how it ended."""
     with failure_recorded(run, phase.name):
         tried = await trying
         run.session.route = route_of(phase, tried.phase_run, tried.output)
@@ -118,7 +116,7 @@ async def settle(
         name,
         output_trace=record.traces[output.id] if output else None,
         hidden=phase_run.rule.output_only,
-        details=details(output),
+        details=tried.details,
         reason=ending.reason,
     )
     record.append(outcomes=[outcome], state=[*phase_run.now.state.changes(name), *changes])
@@ -126,7 +124,15 @@ async def settle(
     keep_messages(run, phase, phase_run)
     text = output.message.text if output else ""
     run.emit(PhaseEnded(name, ending.status, text, ending.reason))
-    return ending, output
+    return ending
+
+
+def route_of(phase: Phase, phase_run: PhaseRun, output: Item | None) -> Route | None:
+    """Return what a phase that ended chose to come next; None: nothing."""
+    if phase_run.now.route is not None:
+        return Route(phase_run.now.route, "model")
+    output_text = output.message.text.strip() if output is not None else ""
+    return Route(output_text, "output") if output_text in ways_on(phase) else None
 
 
 def record_question(record: Recorder, name: str, needed: AnswerNeeded) -> None:
@@ -169,3 +175,56 @@ def _record_failure(run: CascadeRun, name: str, error: WindlassError) -> None:
         case _:
             failed = Outcome("failed", now, name, error=str(error))
             record.append([record.failure(name, error)], outcomes=[failed])
+
+
+# ---- what is taken from an output ------------------------------------------------------------
+
+
+async def extract_state(run: CascadeRun, phase: Phase, output: Item | None) -> list[StateChange]:
+    """Return the state that a phase takes from its output. Raises PhaseFailed."""
+    extraction = phase.output_extraction
+    if extraction is None:
+        return []
+    text = output.message.text if output else ""
+    try:
+        value, why = await asyncio.to_thread(find_value, extraction, text)
+    except TimeoutError as error:
+        raise PhaseFailed(f"phase {phase.name!r}: output_extraction: {error}") from error
+    if why is None:
+        return [StateChange(phase.name, extraction.store_as, value)]
+    if extraction.required:
+        raise PhaseFailed(f"phase {phase.name!r}: {why}")
+    run.tell(phase.name, why, Remark("extraction"))
+    return []
+
+
+_FENCE = re.compile(r"\A\s*```[\w+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+
+
+def find_value(extraction: OutputExtraction, text: str) -> tuple[Any, str | None]:
+    """Return the value found, and None; or None, and why there is none.
+
+    `format: json` parses what the pattern's group holds, `code` takes away a fence. Raises
+    TimeoutError with a sentence where the search was stopped.
+    """
+    pattern = extraction.pattern
+    hit = search(pattern, text, re.DOTALL)
+    if hit is None:
+        return None, f"the output has no match for the pattern {pattern!r}"
+    value = hit[1]
+    if value is None:
+        return (
+            None,
+            f"the group of the pattern {pattern!r} matches nothing in the output",
+        )
+    match extraction.format:
+        case "text":
+            return value.strip(), None
+        case "code":
+            fenced = _FENCE.match(value)
+            return (fenced[1] if fenced else value.strip("\n")), None
+        case "json":
+            try:
+                return parse_json(value), None
+            except ValueError as error:
+                return None, f"what {pattern!r} found is not JSON: {error}"

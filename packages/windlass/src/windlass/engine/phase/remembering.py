@@ -1,4 +1,9 @@
-"""The banks of a phase: what it may read and write of the store's memory, and the tools for it."""
+"""The banks of a phase: what it may read and write of the store's memory, and the tools for it.
+
+A bank may keep by itself what is said: every message of a phase, when it has ended. Attempts of
+soundings keep nothing. The same text twice is one memory, so a phase that is walked through again
+by a resumed run keeps nothing twice.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,18 @@ from typing import TYPE_CHECKING, Final
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import memory_of
 from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
-from windlass.memory.association import searched
 from windlass.memory.banks import Banks, Memory, check_memory, expiry_of, time_text
 from windlass.memory.matching import match_texts
 from windlass.tools.base import MemoryCallbacks
 
 if TYPE_CHECKING:
     from windlass.engine.cascade_run import CascadeRun
+
+
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine.cascade_run import CascadeRun
+from windlass.history.marks import MessagesKept
+from windlass.memory.banks import MOST_CHARS
 
 MOST_FOUND: Final = 20
 """Memories that one search brings."""
@@ -66,7 +76,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
 
 def _listed(query: str, names: Sequence[str], held: Sequence[Memory], most: int) -> str:
     """Return the result of a search: the memories among those held that belong to a query."""
-    texts = {number: searched(memory) for number, memory in enumerate(held)}
+    texts = {number: memory.searched for number, memory in enumerate(held)}
     matching = match_texts(query, texts, most=most)
     where = " and ".join(repr(name) for name in names)
     if not matching:
@@ -85,3 +95,28 @@ def _check_open(bank: str, allowed: Sequence[str], verb: str) -> None:
         raise ToolError(
             f"bank {bank!r} may not be {verb} in this phase; {did_you_mean(bank, allowed)}"
         )
+
+
+_CUT = "\n[cut: a memory has no more characters]"
+
+
+def keep_messages(run: CascadeRun, phase: Phase, phase_run: PhaseRun) -> None:
+    """Put what was said in a phase into the bank that keeps all, and record how much it was."""
+    declared = memory_of(run.cascade, phase)
+    if declared is None or declared.bank is None or declared.keep != "all":
+        return
+    if run.is_sounding or phase.soundings is not None:
+        return
+    banks = Banks(run.record.store, run.record.clock, run.record.new_id)
+    kept = 0
+    for item in phase_run.messages.own:
+        text = item.message.text
+        if not text.strip():
+            continue
+        if len(text) > MOST_CHARS:
+            text = text[: MOST_CHARS - len(_CUT)] + _CUT
+        by = f"session {run.record.session_id}, phase {phase.name}, {item.message.role}"
+        banks.remember(declared.bank, text, by=by)
+        kept += 1
+    summary = f"{kept} messages kept in memory bank {declared.bank!r}"
+    run.record.decide(phase.name, summary, MessagesKept(declared.bank, kept))

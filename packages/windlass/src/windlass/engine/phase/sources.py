@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 from windlass.cascade.handoffs import ROUTE_TO
 from windlass.cascade.model import PARENT
 from windlass.cascade.rules import PhaseSource, Rule
-from windlass.engine._session_run import Run
 from windlass.engine._session_state import Ran
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import NodeType, Row
 from windlass.history.decisions import FromSource, SourceSkipped
@@ -51,14 +51,14 @@ class Gathered:
 
 
 def gather(
-    run: Run,
+    run: CascadeRun,
     rule: Rule,
     *,
     phase: str,
     conditions: Sequence[bool],
     shown: Sequence[Entry],
     system_anywhere: bool,
-    parent: Run | None = None,
+    parent: CascadeRun | None = None,
 ) -> Gathered:
     """The messages that `rule` brings into `phase`; of `parent`, too, whose sub-cascade `run` is.
 
@@ -109,7 +109,7 @@ class _Ended(NamedTuple):
         return self.record.items(self.visit.phase, self.visit.visit)
 
 
-def _ended(run: Run) -> dict[str, _Ended]:
+def _ended(run: CascadeRun) -> dict[str, _Ended]:
     """The last visit of each phase that ran, or of the one that stands for it, by each name."""
     below = {
         name: _Ended(each.record, each.visit, each.edits)
@@ -132,7 +132,7 @@ class _Gathering:
     results come with their calls; `told` are those that came with an output.
     """
 
-    run: Run
+    run: CascadeRun
     phase: str
     system_anywhere: bool
     pictures: set[str]

@@ -7,41 +7,137 @@ line before it that says what ran; windows treat it like every other tool result
 from __future__ import annotations
 
 from asyncio import sleep
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from windlass.cascade.deterministic import DEFAULT, Retry
+from windlass.cascade.deterministic import DEFAULT, INPUTS, SQL, Retry
 from windlass.cascade.flow import is_graph
 from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
-from windlass.engine._cascades_called import call_cascade
-from windlass.engine._phase_run import PhaseTools, StateCopy
+from windlass.cascade.tools_named import RUN_SQL
+from windlass.engine._phase_run import BarePhase
 from windlass.engine._session_state import Route
+from windlass.engine._subcascades import call_cascade, run_children
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import PhaseEnded, ToolEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
-from windlass.engine.phase._tool_inputs import call_of, sql_tool
-from windlass.engine.phase.extraction import extract_state
-from windlass.engine.phase.guarding import Ground, Guard, ground_of
-from windlass.engine.phase.phase import Children, failure_recorded
+from windlass.engine.phase.phase import extract_state, failure_recorded
+from windlass.engine.phase.phase_setup import bare_phase
 from windlass.engine.phase.remembering import memory_callbacks
-from windlass.engine.turn.approving import tools_to_approve
+from windlass.engine.phase.rule_texts import recorded_in
+from windlass.engine.phase.tools import tools_to_approve
+from windlass.engine.phase.verdicts import Guard
 from windlass.engine.turn.record import with_usage
-from windlass.errors import PhaseFailed
+from windlass.errors import ContextError, PhaseFailed, UsageError
 from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, Row, StateChange, ending_of
 from windlass.history.decisions import ToolCalled
 from windlass.history.row_details import ToolAttemptFailed, ToolResult, ToolsStarted
 from windlass.history.step import Step
-from windlass.messages import Message, Text, ToolCall, user
+from windlass.messages import Message, Text, ToolCall, canonical_json, user
 from windlass.safety.fairness import wait_for_turn
+from windlass.safety.files import PROMPT_BYTES, UnreadableError
 from windlass.safety.foreign import parse_json
+from windlass.settings.plugins import QUERIES, load_plugin
 from windlass.text.prompts import cut_text, tool_phase_text
-from windlass.text.templates import LAST_ERROR
+from windlass.text.templates import LAST_ERROR, as_value, render
 from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
-from windlass.tools.runner import run_tool
-from windlass.tools.touching import names_touched
+from windlass.tools.registry import make_tool
+from windlass.tools.runner import names_touched, run_tool
 from windlass.window.entries import Item
+
+CALL: Final = "tool_phase"
+"""The id of the call that a tool phase makes."""
+
+
+def call_of(run: CascadeRun, phase: Phase, tool: Tool) -> ToolCall:
+    """Return the call of the tool, with the phase's inputs as arguments. Raises ContextError."""
+    arguments = rendered_inputs(run, phase)
+    if phase.tool is not None and phase.tool.startswith(SQL):
+        arguments = {"query": _query(run, phase, arguments)}
+    return ToolCall(CALL, tool.spec.name, canonical_json(with_numbers(arguments, tool)))
+
+
+def with_numbers(arguments: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
+    """Return the arguments with numbers in place of their texts, where the tool takes a number.
+
+    A tool that is a function reads its own arguments.
+    """
+    properties: Mapping[str, Any] = tool.spec.parameters.get("properties", {})
+    taken = dict(arguments)
+    for name, value in arguments.items() if tool.parse is None else ():
+        described = properties.get(name)
+        kind = described.get("type") if isinstance(described, Mapping) else None
+        if isinstance(value, str) and (number := _number(value, kind)) is not None:
+            taken[name] = number
+    return taken
+
+
+def _number(text: str, kind: object) -> int | float | None:
+    """Return the number that a text is, where one of this kind is taken (None: it is none)."""
+    try:
+        if kind == "integer":
+            return int(text)
+        return float(text) if kind == "number" else None
+    except ValueError:
+        return None
+
+
+def sql_tool(phase: Phase) -> Tool | None:
+    """Return what runs the query of a `sql:` phase; None: it runs another tool."""
+    if phase.tool is None or not phase.tool.startswith(SQL):
+        return None
+    return make_tool(_language().query_rows, name=RUN_SQL)
+
+
+def _language() -> Any:
+    """Return what answers queries in SQL: `query_rows`, and `QueryValues` for their templates."""
+    return load_plugin(QUERIES, SQL.removesuffix(":"))
+
+
+def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
+    """Return the inputs with their templates rendered; what looks like JSON is read as such.
+
+    Raises ContextError.
+    """
+
+    def rendered(value: Any, key: str) -> Any:
+        match value:
+            case str():
+                seen, where = run.template_values(), run.where(phase, key)
+                text = render(value, **seen, where=where, moments=recorded_in(run, value))
+                return as_value(text)
+            case dict():
+                return {name: rendered(each, f"{key}.{name}") for name, each in value.items()}
+            case list() | tuple():
+                return [rendered(each, f"{key}[{at}]") for at, each in enumerate(value)]
+            case _:
+                return value
+
+    return {name: rendered(value, f"inputs.{name}") for name, value in phase.inputs.items()}
+
+
+def _query(run: CascadeRun, phase: Phase, arguments: dict[str, Any]) -> str:
+    """Return the query in the file of a `sql:` phase, with its inputs as literals.
+
+    Raises UsageError, and ContextError where it cannot be rendered.
+    """
+    assert phase.tool is not None
+    name = phase.tool.removeprefix(SQL).strip()
+    try:
+        template = run.ready.folders.read_text(name, PROMPT_BYTES)
+    except UnreadableError as error:
+        raise UsageError(f"phase {phase.name!r}: {name!r} {error}") from error
+    seen = {**run.template_values(), "input": {**run.input, **arguments}}
+    where, values = str(run.ready.folders.at(name)), _language().QueryValues()
+    moments = {**arguments, INPUTS: arguments}
+    query = render(template, **seen, where=where, moments=moments, stand_in=values.stand_in)
+    try:
+        return str(values.fill(query))
+    except ValueError as error:
+        raise ContextError(f"{where}: the query {error}") from error
+
 
 SUCCESS: Final = "success"
 """The key of `routing` for a result that says neither `_route` nor `status`."""
@@ -52,28 +148,12 @@ _LONGEST_TOLD: Final = 200
 _ONCE: Final = Retry(max_attempts=1)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPhase:
-    """A phase that runs a tool, in hand: the tool, the call, and what the tool may use."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPhase(BarePhase):
+    """A phase that runs a tool, in hand: the tool, and its call."""
 
-    ground: Ground
     tool: Tool
     call: ToolCall
-
-    @property
-    def phase(self) -> Phase:
-        """The phase as the cascade declares it."""
-        return self.ground.phase
-
-    @property
-    def tools(self) -> PhaseTools:
-        """Its one tool, and the context that it runs in."""
-        return self.ground.tools
-
-    @property
-    def state(self) -> StateCopy:
-        """Its own copy of the state."""
-        return self.ground.now.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +169,8 @@ class _Tried:
     final: bool = False
 
 
-async def run_tool_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending:
-    """Run a phase's tool to its end, after its `children`, and record what came of it.
+async def run_tool_phase(run: CascadeRun, phase: Phase) -> Ending:
+    """Run a phase's tool to its end, after its sub-cascades, and record what came of it.
 
     Where the tool fails, the phase under `on_error` comes next. Raises PhaseFailed where there is
     none, and PersonNeeded where a person is to answer.
@@ -99,14 +179,14 @@ async def run_tool_phase(run: CascadeRun, phase: Phase, children: Children) -> E
     name, record, session = phase.name, run.record, run.session
     with failure_recorded(run, name):
         guard = Guard(run, phase)
-        below = await children()
+        below = await run_children(run, phase)
         await guard.check_input()
         work = _open(run, phase)
         tried = await _try(run, work)
         output = _record_result(run, work, tried)
         failed = tried.output.error
         if not failed:
-            await guard.check("post", work.ground, output.message.text)
+            await guard.check("post", work, output.message.text)
         changes = [_last_error(work, tried)] if failed else await extract_state(run, phase, output)
     outcome = Outcome(
         "failed" if failed else "completed",
@@ -116,9 +196,9 @@ async def run_tool_phase(run: CascadeRun, phase: Phase, children: Children) -> E
         output_trace=record.traces[output.id],
         hidden=phase.context_retention == "output_only",
     )
-    own = () if failed else work.state.changes(name)
+    own = () if failed else work.now.state.changes(name)
     record.append(outcomes=[outcome], state=[*own, *changes])
-    session.state.update({} if failed else work.state)
+    session.state.update({} if failed else work.now.state)
     session.state.update({change.key: change.value for change in changes})
     _choose_way(run, phase, None if failed else output.message.text)
     run.emit(PhaseEnded(name, outcome.status, output.message.text))
@@ -136,11 +216,12 @@ def _open(run: CascadeRun, phase: Phase) -> ToolPhase:
         tool = replace(tool, timeout_s=phase.timeout)
     elif tool.timeout_s == TIMEOUT_S:
         tool = replace(tool, timeout_s=run.settings.tool_timeout_s)
-    ground = ground_of(run, phase)
-    ground.tools.context = replace(ground.tools.context, memory=memory_callbacks(run, phase))
-    ground.tools.by_name = {tool.spec.name: tool}
-    ground.tools.approve = tools_to_approve(run.registry, phase, [tool])
-    return ToolPhase(ground, tool, call_of(run, phase, tool))
+    bare = bare_phase(run, phase)
+    bare.tools.context = replace(bare.tools.context, memory=memory_callbacks(run, phase))
+    bare.tools.by_name = {tool.spec.name: tool}
+    bare.tools.approve = tools_to_approve(run.registry, phase, [tool])
+    call = call_of(run, phase, tool)
+    return ToolPhase(phase=phase, now=bare.now, tools=bare.tools, tool=tool, call=call)
 
 
 async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
@@ -183,7 +264,7 @@ async def _attempt(run: CascadeRun, work: ToolPhase, attempt: int, *, last: bool
         return _Tried(turn, ToolOutput(recorded.error, error=True))
     if recorded is not None and recorded.results:
         (result,) = recorded.results
-        work.state.update(recorded.state)
+        work.now.state.update(recorded.state)
         output = ToolOutput(result.text, result.pictures, result.failed)
         return _Tried(turn, output, final=True)  # of attempts that fail only the last has one
     return await _run_now(run, work, turn)
@@ -233,7 +314,7 @@ def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
             error=output.error,
             tool=name,
             searches=spent.usage.searches if spent else 0,
-            state={change.key: change.value for change in work.state.changes(turn.phase)},
+            state={change.key: change.value for change in work.now.state.changes(turn.phase)},
             reads=touched.get("reads", ()),
             writes=touched.get("writes", ()),
         ),

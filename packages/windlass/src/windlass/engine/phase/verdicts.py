@@ -1,31 +1,43 @@
-"""A text is judged by a validator's name: by a function, by a model that is asked, or a cascade."""
+"""Texts are judged: by a schema, by a validator, and by the wards of a phase.
+
+A validator is a function, a model that is asked, or a cascade. The verdicts of wards are recorded;
+a resumed run takes them from there.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
+from windlass.cascade.flow import VALIDATED
 from windlass.cascade.model import Phase
 from windlass.cascade.tool_cascades import validator_input
-from windlass.cascade.validators import InlineValidator, arguments_of, find_validator
-from windlass.engine._cascades_called import cascade_caller
-from windlass.engine._phase_run import Generation, PhaseTools, TurnState
+from windlass.cascade.tools_named import wards_of
+from windlass.cascade.validators import InlineValidator, Place, Ward, arguments_of, find_validator
+from windlass.engine._phase_run import BarePhase, PhaseRun
+from windlass.engine._subcascades import cascade_caller
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.phase.phase_setup import bare_phase
 from windlass.engine.phase.rule_texts import moments_in
-from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
-from windlass.errors import PhaseFailed, UsageError
-from windlass.history.base import NodeType, Row
+from windlass.errors import PhaseFailed, UsageError, WardRefused
+from windlass.history.base import (
+    Reason,
+)
 from windlass.history.decisions import ValidatorAsked
-from windlass.messages import Message, Text, ToolCall, assistant, system, user
+from windlass.history.row_details import WardJudged
+from windlass.messages import Message, ToolCall, assistant, system, user
 from windlass.safety.foreign import find_json
-from windlass.text.prompts import NO_VERDICT, VALIDATOR_SYSTEM
+from windlass.safety.schemas import validator_for
+from windlass.text.prompts import NO_VERDICT, UNFINISHED, VALIDATOR_SYSTEM
 from windlass.text.templates import JUDGED, render
 from windlass.tools.base import Tool
 from windlass.tools.runner import run_tool
-from windlass.window.entries import Item
 
 VERDICT_TOKENS: Final = 1_024
 """The most tokens of a verdict."""
@@ -44,33 +56,9 @@ class Verdict:
     by_schema: bool = False
 
 
-class Judging(Protocol):
-    """What a validator is asked on: a phase, where it is, and the tools' context."""
-
-    @property
-    def phase(self) -> Phase:
-        """The phase."""
-
-    @property
-    def now(self) -> TurnState:
-        """Where it is: its attempt, its turn and its state."""
-
-    @property
-    def tools(self) -> PhaseTools:
-        """What its tools may use; so may a validator."""
-
-    @property
-    def generation(self) -> Generation:
-        """How its model is asked."""
-
-    @property
-    def instructions(self) -> Item:
-        """What it was asked."""
-
-
 async def judge_text(
     run: CascadeRun,
-    judging: Judging,
+    on: BarePhase,
     text: str,
     validator: str,
     known: Verdict | None = None,
@@ -85,15 +73,15 @@ async def judge_text(
     """
     found = find_validator(run.cascade.validators, run.registry, validator)
     if isinstance(found, InlineValidator):
-        return await _ask_model(run, judging, text, validator, found)
+        return await _ask_model(run, on, text, validator, found)
     if known is not None and not found.cascade:
         return known
-    name = judging.phase.name
-    context, given = judging.tools.context, _given(run, judging, text)
+    name = on.phase.name
+    context, given = on.tools.context, _given(run, on, text)
     try:
         if found.cascade:  # it counts in the run that asks, also where that judges its soundings
             arguments = _input_of(run, found, given)
-            context = replace(context, run_cascade=cascade_caller(run, name, judging.now))
+            context = replace(context, run_cascade=cascade_caller(run, name, on.now))
             found = replace(found, spec=replace(found.spec, parameters={"type": "object"}))
         else:
             given["original_input"] = json.dumps(run.input, ensure_ascii=False, default=str)
@@ -114,7 +102,7 @@ async def judge_text(
 
 def _input_of(run: CascadeRun, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the input of a cascade that judges. Raises UsageError where it is not at hand."""
-    ready = run.tool_cascades.get(tool.cascade)
+    ready = run.ready.tool_cascades.get(tool.cascade)
     if ready is None:
         raise UsageError(f"{tool.spec.name!r} is a cascade that is not at hand")
     return validator_input(ready.cascade, given)
@@ -125,16 +113,15 @@ def _no_verdict(answer: str, validator: str) -> Verdict:
     return Verdict(valid=False, reason=answer.strip() or f"{validator} says nothing.")
 
 
-def _given(run: CascadeRun, judging: Judging, text: str) -> dict[str, Any]:
+def _given(run: CascadeRun, on: BarePhase, text: str) -> dict[str, Any]:
     """Return what a validator may take, by the names in `GIVEN`."""
-    asked = next(iter(judging.instructions.message.parts), None)
     return {
         "output": text,
         "content": text,
         "input": dict(run.input),
         "original_input": dict(run.input),
-        "asked": asked.text if isinstance(asked, Text) else "",
-        "state": dict(judging.now.state),
+        "asked": on.asked,
+        "state": dict(on.now.state),
     }
 
 
@@ -170,81 +157,52 @@ def _verdict_in(answer: str, validator: str) -> Verdict | None:
 
 
 async def _ask_model(
-    run: CascadeRun, judging: Judging, text: str, validator: str, asking: InlineValidator
+    run: CascadeRun, on: BarePhase, text: str, validator: str, asking: InlineValidator
 ) -> Verdict:
     """A model's verdict; where its answer holds none, the text of it is the reason of a refusal."""
     question: tuple[Message, ...] = (
         system(VALIDATOR_SYSTEM),
-        user(_question(run, judging, text, validator, asking)),
+        user(_question(run, on, text, validator, asking)),
     )
-    turn = 0
+    provider, info = run.resolve(asking.model or _model_of(run, on))
+    most = min(VERDICT_TOKENS, info.max_output_tokens)
+    place, turn = replace(run.step_of(on), asks=f"validator {validator}"), 0
     while True:
         turn += 1
-        asked = await _answer(run, judging, validator, asking.model, question)
-        verdict = _verdict_in(asked.answer, validator)
+        request = info.question(question, most, load=run.record.store.picture)
+        reply = (await take_step(run, place, provider, info.name, request)).reply
+        answer = reply.message.text
+        verdict = _verdict_in(answer, validator)
         if verdict is None and turn >= asking.max_turns:
-            verdict = _no_verdict(asked.answer, validator)
-        _record(run, asked, verdict)
+            verdict = _no_verdict(answer, validator)
+        valid = None if verdict is None else verdict.valid
+        asked = [each.text for each in question]
+        told = verdict_text(validator, verdict, " ".join(answer.split())[:60])
+        details = ValidatorAsked(validator, valid, asked=asked, answer=answer)
+        run.charge_beside(on.phase.name, told, details, info=info, usage=reply.usage)
         if verdict is not None:
             return verdict
-        question = (*question, assistant(asked.answer), user(NO_VERDICT))
+        question = (*question, assistant(answer), user(NO_VERDICT))
+
+
+def _model_of(run: CascadeRun, on: BarePhase) -> str:
+    """Return the model of a phase, also of one in which none was asked yet."""
+    return (on.generation if isinstance(on, PhaseRun) else run.generation_of(on.phase)).model
 
 
 def _question(
-    run: CascadeRun, judging: Judging, text: str, validator: str, asking: InlineValidator
+    run: CascadeRun, on: BarePhase, text: str, validator: str, asking: InlineValidator
 ) -> str:
     """Return the validator's question, rendered; `input` has what is judged, too."""
-    given = _given(run, judging, text)
+    given = _given(run, on, text)
     judged = {name: given[name] for name in ("content", "original_input")}
     values = run.template_values()
-    values |= {"input": {**run.input, **judged}, "state": dict(judging.now.state)}
-    phase = judging.phase
-    assert isinstance(phase, Phase), "calls know less of it"
-    moments = moments_in(run, phase, attempt=judging.now.attempt)
+    values |= {"input": {**run.input, **judged}, "state": dict(on.now.state)}
+    phase = on.phase
+    moments = moments_in(run, phase, attempt=on.now.attempt)
     moments |= {name: given[name] for name in JUDGED}
     where = run.cascade.where(f"validators.{validator}.instructions")
     return render(asking.instructions, **values, where=where, moments=moments)
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A model was asked: what, what it answered, and the columns of what it took."""
-
-    validator: str
-    question: Sequence[str]
-    answer: str
-    row: Row
-
-
-async def _answer(
-    run: CascadeRun,
-    judging: Judging,
-    validator: str,
-    model: str | None,
-    question: Sequence[Message],
-) -> _Asked:
-    """Ask a model and charge the call."""
-    name, now = judging.phase.name, judging.now
-    provider, info = run.resolve(model or judging.generation.model)
-    most = min(VERDICT_TOKENS, info.max_output_tokens)
-    request = info.question(question, most, load=run.record.store.picture)
-    step = replace(run.record.turn(name, now.attempt, now.turn), asks=f"validator {validator}")
-    reply = (await take_step(run, step, provider, info.name, request)).reply
-    row = Row(NodeType.DECISION, phase=name, turn=0)
-    row = with_usage(row, info.name, reply.usage, run.charge(info, reply.usage))
-    return _Asked(validator, [each.text for each in question], reply.message.text, row)
-
-
-def _record(run: CascadeRun, asked: _Asked, verdict: Verdict | None) -> None:
-    """Record what a model was asked and what it found (None: its answer holds no verdict)."""
-    details = ValidatorAsked(
-        asked.validator,
-        None if verdict is None else verdict.valid,
-        asked=asked.question,
-        answer=asked.answer,
-    )
-    text = verdict_text(asked.validator, verdict, " ".join(asked.answer.split())[:60])
-    run.record.append([replace(asked.row, text=text, details=details)])
 
 
 def verdict_text(validator: str, verdict: Verdict | None, answer: str = "") -> str:
@@ -253,3 +211,141 @@ def verdict_text(validator: str, verdict: Verdict | None, answer: str = "") -> s
         return f"{validator} answers {answer!r}, which holds no verdict"
     what = "accepts" if verdict.valid else "refuses"
     return f"{validator} {what} the output" + (f": {verdict.reason}" if verdict.reason else "")
+
+
+async def judge(
+    run: CascadeRun,
+    phase_run: PhaseRun,
+    output: str,
+    validator: str | None,
+    cut_short: Reason | None = None,
+    *,
+    recorded: bool = False,
+) -> Verdict | None:
+    """Return the verdict on an attempt's output, or None where the phase asks for none.
+
+    `validator` is what it says under `loop_until`, `cut_short` why the attempt did not end in
+    order. What is empty, refused or held back is never accepted. What the schema accepts is put
+    into the attempt's state. `recorded`: a resumed run takes the verdict from its record.
+
+    Raises PhaseFailed when the validator itself fails.
+    """
+    schema = phase_run.generation.output_schema
+    judged = schema is not None or validator is not None
+    if judged and cut_short in ("empty", "refusal", "filter"):
+        return Verdict(valid=False, reason=UNFINISHED[cut_short])
+    if schema is not None:
+        try:
+            verdict = await asyncio.to_thread(matches_schema, output, schema)
+        except TimeoutError as error:
+            raise PhaseFailed(f"phase {phase_run.phase.name!r}: output_schema: {error}") from error
+        if not verdict.valid:
+            return verdict
+        phase_run.now.state[VALIDATED] = find_json(output)
+    if validator is None:
+        return None if schema is None else Verdict(valid=True)
+    known: Verdict | None = None
+    if recorded and (row := run.journal.verdict(run.step_of(phase_run), output)) is not None:
+        known = Verdict(row.valid, row.validation_reason)
+    return await judge_text(run, phase_run, output, validator, known)
+
+
+def matches_schema(output: str, schema: Any) -> Verdict:
+    """Whether the text is JSON, or holds some, that the schema accepts; else where it does not.
+
+    Raises TimeoutError with a sentence where a pattern of the schema takes too long.
+    """
+    try:
+        value = find_json(output)
+        problems = sorted(validator_for(schema).iter_errors(value), key=lambda e: e.json_path)
+    except ValueError as error:
+        return _refused(f"The output must be JSON: {error}.")
+    except RecursionError:  # a schema that names itself takes many frames for a level
+        return _refused("The output must be JSON that is not nested so deeply.")
+    if not problems:
+        return Verdict(valid=True)
+    listed = "; ".join(f"{problem.json_path}: {problem.message}" for problem in problems[:5])
+    return _refused(f"The output does not match its schema: {listed}.")
+
+
+def _refused(reason: str) -> Verdict:
+    return Verdict(valid=False, reason=reason, by_schema=True)
+
+
+@dataclass(slots=True)
+class Guard:
+    """The wards of a phase while it runs, and how often each refused with mode `retry`."""
+
+    run: CascadeRun
+    phase: Phase
+    refused: Counter[tuple[Place, int]] = field(default_factory=Counter[tuple[Place, int]])
+
+    async def check_input(self) -> None:
+        """Have the cascade's input judged before the phase begins. Raises WardRefused."""
+        ground = bare_phase(self.run, self.phase)
+        text = json.dumps(self.run.input, ensure_ascii=False)
+        self._block("pre", await self._judged("pre", ground, text))
+
+    async def check(self, place: Place, on: BarePhase, text: str) -> str:
+        """Have a text judged; returns why the model is to try again (empty: it need not).
+
+        All wards of the place are asked, unless nothing was said. Raises WardRefused with all that
+        blocking ones say.
+        """
+        refusals = await self._judged(place, on, text) if text.strip() else []
+        self._block(place, refusals)
+        again: list[str] = []
+        for position, ward, verdict in refusals:
+            if ward.mode != "retry":
+                continue
+            self.refused[place, position] += 1
+            if self.refused[place, position] < ward.max_attempts:
+                again.append(_ward_reason(ward, verdict))
+        if not again:
+            return ""
+        return "\n".join(_ward_reason(ward, verdict) for _, ward, verdict in refusals)
+
+    async def _judged(
+        self, place: Place, on: BarePhase, text: str
+    ) -> list[tuple[int, Ward, Verdict]]:
+        """Return the refusals of the wards of a place, each of which is asked."""
+        wards = [(at, ward) for where, at, ward in wards_of(self.phase) if where == place]
+        verdicts = [(at, ward, await self._ask(place, at, ward, on, text)) for at, ward in wards]
+        return [each for each in verdicts if not each[2].valid]
+
+    async def _ask(self, place: Place, at: int, ward: Ward, on: BarePhase, text: str) -> Verdict:
+        """Return a ward's verdict, from the record or of its validator, which is told."""
+        run, now, name = self.run, on.now, self.phase.name
+        attempt = now.attempt if place != "pre" else 0
+        step = run.record.turn(name, attempt, now.turn)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        recorded = run.journal.wards.get((step, place, at, ward.validator, digest))
+        known = None if recorded is None else Verdict(recorded.valid, recorded.reason)
+        verdict = await judge_text(run, on, text, ward.validator, known)
+        judged = WardJudged(
+            step, place, at, ward.validator, ward.mode, digest, verdict.valid, verdict.reason
+        )
+        run.tell(name, f"phase {name!r}: {_ward_words(ward, judged)}", judged, detail=judged.valid)
+        return verdict
+
+    def _block(self, place: Place, refusals: Sequence[tuple[int, Ward, Verdict]]) -> None:
+        """Raise WardRefused where a blocking ward is among those that refuse."""
+        blocking = [(ward, verdict) for _, ward, verdict in refusals if ward.mode == "blocking"]
+        if blocking:
+            whys = "; ".join(_ward_reason(ward, verdict) for ward, verdict in blocking)
+            what = "its input" if place == "pre" else "what it says"
+            raise WardRefused(f"phase {self.phase.name!r}: {what} is blocked: {whys}")
+
+
+def _ward_reason(ward: Ward, verdict: Verdict) -> str:
+    return f"{ward.validator}: {verdict.reason or 'no reason given'}"
+
+
+def _ward_words(ward: Ward, judged: WardJudged) -> str:
+    """Return a ward's verdict in words."""
+    of = {"pre": "the input", "post": "the output", "turn": "the reply"}[judged.place]
+    if judged.valid:
+        return f"ward {ward.validator!r} accepts {of}"
+    return (
+        f"ward {_ward_reason(ward, Verdict(valid=False, reason=judged.reason))} ({ward.mode}, {of})"
+    )

@@ -140,7 +140,6 @@ class Journal:
         wards: What wards said, by what they judged.
         changed: What of the program has changed since: `the cascade`, `tool 'x'`.
         again: The tools that may run again though they may have run.
-        holds_back: Whether it is of a sounding, whose memories are kept only if it wins.
         origin: The session that the record is of, where this one was forked from it.
         before: Up to when, in seconds since 1970.
         message: What is said before the first call that is not answered there.
@@ -153,7 +152,6 @@ class Journal:
     wards: Mapping[WardKey, WardJudged] = field(default_factory=dict[WardKey, WardJudged])
     changed: Sequence[str] = ()
     again: frozenset[str] = frozenset()
-    holds_back: bool = False
     origin: str = ""
     before: float = 0.0
     message: str = ""

@@ -87,7 +87,7 @@ def resume_run(run: CascadeRun, definition: Mapping[str, Any], again: Iterable[s
     start = run.record.store.start(run.record.session_id)
     run = restore_journal(run, start.cascade.get(RAN, {}), definition, _rules_of(run), again=again)
     run.record.set_time(start.timestamp)
-    return replace(run, journal=replace(run.journal, holds_back=run.is_sounding))
+    return run
 
 
 def restore_journal(

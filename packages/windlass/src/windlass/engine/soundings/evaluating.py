@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean, pstdev
 from types import MappingProxyType
 from typing import Any, Final
 
-from windlass.cascade.evaluators import CostAware, Evaluator, HumanEval
+from windlass.cascade.evaluators import CostAware, Evaluator, HumanEval, Normalization
 from windlass.cascade.model import Phase
 from windlass.cascade.validators import arguments_of
+from windlass.engine._session_state import SessionTotals
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.people.asking import ask_person
+from windlass.engine.people.questions import Question
 from windlass.engine.phase.phase import Tried
-from windlass.engine.phase.validating import judge
-from windlass.engine.soundings.shown import NONE_OF_THEM, ShownSounding, question_about
-from windlass.engine.soundings.spent import cost_texts
-from windlass.engine.turn.record import with_usage
+from windlass.engine.phase.verdicts import judge
 from windlass.engine.turn.send import take_step
 from windlass.errors import (
     PersonNeeded,
@@ -34,7 +35,6 @@ from windlass.errors import (
     UsageError,
     WindlassError,
 )
-from windlass.history.base import NodeType, Row
 from windlass.history.decisions import Evaluation
 from windlass.history.step import Step
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
@@ -54,6 +54,63 @@ from windlass.text.prompts import (
 )
 from windlass.text.tokens import request_tokens
 from windlass.tools.runner import run_tool
+
+
+def cost_texts(
+    totals: Mapping[int, SessionTotals], wanted: CostAware | None
+) -> tuple[str, dict[int, str]]:
+    """How much cost counts, in a sentence, and what each attempt cost; nothing where none asks.
+
+    Attempts are known by their index. Dollars are compared where all are known, else tokens.
+    """
+    if wanted is None or not totals:
+        return "", {}
+    dollars = [each.cost for each in totals.values()]
+    tokens = [each.usage.tokens_in + each.usage.tokens_out for each in totals.values()]
+    priced = [each for each in dollars if each is not None]
+    compared = priced if len(priced) == len(dollars) and any(priced) else list(map(float, tokens))
+    relative = normalized(compared, wanted.cost_normalization)
+    texts = {
+        index: ", ".join(
+            [
+                *([] if cost is None else [f"${cost:.4f}"]),
+                f"{count:,} tokens",
+                f"relative cost {value:.2f}",
+            ]
+        )
+        for index, cost, count, value in zip(totals, dollars, tokens, relative, strict=True)
+    }
+    weights = f"{wanted.quality_weight:g} to {wanted.cost_weight:g}"
+    weighing = f"Weigh quality against cost {weights}; a lower relative cost is better."
+    return weighing, texts
+
+
+def normalized(costs: Sequence[float], how: Normalization) -> list[float]:
+    """Costs on one scale, lower for what is cheaper; all 0 where they are equal.
+
+    >>> normalized([1.0, 2.0, 5.0], "min_max")
+    [0.0, 0.25, 1.0]
+    >>> normalized([1.0, 3.0], "z_score")
+    [-1.0, 1.0]
+    >>> normalized([0.0, 9.0, 99.0], "log_scale")
+    [0.0, 0.5, 1.0]
+    """
+    if min(costs) == max(costs):
+        return [0.0] * len(costs)
+    if how == "z_score":
+        mean, deviation = fmean(costs), pstdev(costs)
+        return [(each - mean) / deviation for each in costs]
+    scaled = [math.log1p(each) for each in costs] if how == "log_scale" else list(costs)
+    least, most = min(scaled), max(scaled)
+    return [(each - least) / (most - least) for each in scaled]
+
+
+NONE_OF_THEM: Final = "none of them"
+"""The answer that takes no sounding."""
+
+_LONGEST: Final = 36_000
+"""Characters of all outputs together that a person is shown; each is cut to its share."""
+
 
 _LEAST: Final = 200
 """Characters to which an output is cut at most where a model could not take all of them."""
@@ -109,137 +166,6 @@ async def is_accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validat
     return verdict.valid
 
 
-@dataclass(frozen=True, slots=True)
-class Picking:
-    """Who picks, and what counts: what is looked for, and the cost (None: it does not count)."""
-
-    picks: Evaluator
-    looked_for: str | None = None
-    cost: CostAware | None = None
-
-    def told(self, standing: Sequence[Sounding]) -> tuple[str | None, dict[int, str]]:
-        """Return what is asked of whoever picks, and what each attempt cost, by its index."""
-        totals = {each.index: each.run.totals for each in standing}
-        weighs, costs = cost_texts(totals, self.cost)
-        return "\n\n".join(filter(None, (self.looked_for, weighs))) or None, costs
-
-
-async def evaluate(
-    run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding]
-) -> Sounding:
-    """Return the best of those that stand; one alone wins unasked, the first where nobody picks.
-
-    Raises PhaseFailed where a person takes none, and AnswerNeeded where nobody answers.
-    """
-    first, picks = standing[0], picking.picks
-    if len(standing) == 1:
-        run.tell(phase.name, f"sounding {first.index} is the only one left", Evaluation())
-        return first
-    if picks.human is not None:
-        return await _pick_by_person(run, phase, picking, picks.human, standing)
-    return await _pick_unasked(run, phase, picking, standing)
-
-
-async def _pick_unasked(
-    run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding]
-) -> Sounding:
-    """Return the one that a validator, a function or a model picks, else the first."""
-    first, picks = standing[0], picking.picks
-    if picks.validator is not None:
-        for each in standing:
-            if await is_accepted(run, phase, each, picks.validator):
-                return each
-        why = f"{picks.validator} accepts none"
-    else:
-        try:
-            if picks.function is not None:
-                answer = await _picked_by_function(run, phase, picking, standing)
-            else:
-                answer = await _picked_by_model(run, phase, picking, standing)
-        except StoreError:
-            raise
-        except WindlassError as error:
-            answer = f"the evaluator failed: {error}"
-        if isinstance(answer, int):
-            return next(each for each in standing if each.index == answer)
-        why = answer or "the evaluator picks none"
-    text = f"{why}; sounding {first.index}, the first that stands, is taken"
-    run.tell(phase.name, text, Evaluation(fallback=first.index))
-    return first
-
-
-async def _pick_by_person(
-    run: CascadeRun,
-    phase: Phase,
-    picking: Picking,
-    human: HumanEval,
-    standing: Sequence[Sounding],
-) -> Sounding:
-    """The one that a person picks, of those that a model leaves where it shortens the list."""
-    if human.llm_prefilter is not None and human.llm_prefilter < len(standing):
-        standing = await _shortened(run, phase, picking, standing, human.llm_prefilter)
-    asked, costs = picking.told(standing)
-    shown = [
-        ShownSounding(each.index, each.text, each.pictures, costs.get(each.index))
-        for each in standing
-    ]
-    question = question_about(phase.name, shown, asked, human)
-    answer = await ask_person(run, question, "evaluator", [each.index for each in standing])
-    if answer == NONE_OF_THEM:
-        raise PhaseFailed(f"phase {phase.name!r}: a person takes none of {len(standing)} soundings")
-    if answer is not None:
-        taken = standing[question.options.index(answer)]
-        text = f"a person picks {answer}: sounding {taken.index}"
-        run.record.decide(phase.name, text, Evaluation(picked=taken.index))
-        return taken
-    late = f"nobody picked within {human.timeout_seconds:g} s"
-    match human.on_timeout:
-        case "abort":
-            raise PhaseFailed(f"phase {phase.name!r}: {late}")
-        case "llm_fallback":
-            run.tell(phase.name, f"{late}; a model picks", Evaluation())
-            return await _pick_unasked(run, phase, picking, standing)
-        case "random":
-            drawing = random.Random(_seed_of(run, phase, standing))  # noqa: S311
-            taken, how = drawing.choice(standing), "which is drawn"
-        case "first":
-            taken, how = standing[0], "the first that stands"
-    text = f"{late}; sounding {taken.index}, {how}, is taken"
-    run.tell(phase.name, text, Evaluation(fallback=taken.index))
-    return taken
-
-
-async def _shortened(
-    run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding], most: int
-) -> Sequence[Sounding]:
-    """So many of those that stand, which a model leaves for a person; all where it fails."""
-    asked, costs = picking.told(standing)
-    indexes = [each.index for each in standing]
-    listed = {"type": "array", "items": {"enum": indexes}, "minItems": 1, "maxItems": most}
-    schema = {
-        "type": "object",
-        "properties": {"keep": listed},
-        "required": ["keep"],
-        "additionalProperties": False,
-    }
-    role = PREFILTER_SYSTEM.format(most=most)
-    model = picking.picks.model
-    try:
-        question = _question(run, phase, model, standing, role=role, asked=asked, costs=costs)
-        answer = await _ask(run, phase, model, question, details=Evaluation(), schema=schema)
-        kept = read_kept(answer, indexes, most)
-    except (StoreError, StepDiffers):
-        raise
-    except WindlassError as error:
-        kept = f"the evaluator failed: {error}"
-    if isinstance(kept, str):
-        run.tell(phase.name, f"{kept}; a person sees all soundings", Evaluation())
-        return standing
-    text = f"a person sees soundings {', '.join(map(str, kept))}"
-    run.record.decide(phase.name, text, Evaluation(kept=kept))
-    return [each for each in standing if each.index in kept]
-
-
 def read_kept(answer: str, known: Sequence[int], most: int) -> list[int] | str:
     """Return the numbers in an answer, in order, or why it names none.
 
@@ -257,39 +183,6 @@ def read_kept(answer: str, known: Sequence[int], most: int) -> list[int] | str:
             return kept
     shown = " ".join(answer.split())[:60]
     return f"the evaluator answered {shown}, which is no list of {most} of {known} at most"
-
-
-async def _picked_by_function(
-    run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding]
-) -> int | str | None:
-    """Return the index a function picks (None: a tie), or why its answer says none.
-
-    Raises PhaseFailed where it takes no outputs.
-    """
-    name = picking.picks.function
-    assert name is not None
-    tool = run.registry.resolve(name) if ":" in name else run.registry.get(name)
-    outputs = [each.text for each in standing]
-    costs = [each.run.totals.cost for each in standing]
-    given: dict[str, Any] = {"outputs": outputs, "costs": costs}
-    given |= {"state": dict(run.session.state), "input": dict(run.input)}
-    try:
-        arguments = arguments_of(tool, given, "outputs")
-    except UsageError as error:
-        raise PhaseFailed(f"phase {phase.name!r}: the evaluator {error}") from error
-    call = ToolCall("evaluation", tool.spec.name, json.dumps(arguments, default=str))
-    first = standing[0].tried
-    assert first is not None
-    answer = await run_tool(tool, call, first.phase_run.tools.context)
-    if answer.error:
-        return f"the evaluator {name!r} failed: {answer.text}"
-    place = read_winner(answer.text, range(len(standing)))
-    if place is None or isinstance(place, str):
-        return place if place is None else f"the evaluator {name!r} {place}"
-    winner = standing[place].index
-    text = f"{name} picks sounding {winner}"
-    run.record.decide(phase.name, text, Evaluation(picked=winner))
-    return winner
 
 
 def read_winner(answer: str, known: Sequence[int]) -> int | str | None:
@@ -312,40 +205,216 @@ def read_winner(answer: str, known: Sequence[int]) -> int | str | None:
     return f"answered {shown}, which is none of {', '.join(map(str, known))}"
 
 
-async def _picked_by_model(
-    run: CascadeRun,
-    phase: Phase,
-    picking: Picking,
-    standing: Sequence[Sounding],
-) -> int | str | None:
-    """The index a model picks (None: a tie), or why no answer of it says one; asked twice."""
-    model, seed = picking.picks.model, _seed_of(run, phase, standing)
-    shown = list(standing)
-    random.Random(seed).shuffle(shown)  # noqa: S311  # an order that can be drawn again
-    indexes = sorted(each.index for each in standing)
-    schema = {
-        "type": "object",
-        "properties": {"winner": {"enum": [*indexes, None]}},
-        "required": ["winner"],
-        "additionalProperties": False,
-    }
-    details = Evaluation(seed=seed, order=[each.index for each in shown])
-    asked, costs = picking.told(standing)
-    role = EVALUATOR_SYSTEM
-    question = _question(run, phase, model, shown, role=role, asked=asked, costs=costs)
-    answer = await _ask(run, phase, model, question, details=details, schema=schema)
-    winner = read_winner(answer, indexes)
-    if isinstance(winner, str):
-        again = (*question, assistant(answer), user(pick_again_text(winner)))
-        answer = await _ask(run, phase, model, again, details=details, schema=schema)
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who picks among the soundings of a phase, and what counts.
+
+    That is what is looked for, and the cost (None: it does not count).
+    """
+
+    run: CascadeRun
+    phase: Phase
+    picks: Evaluator
+    looked_for: str | None = None
+    cost: CostAware | None = None
+
+    async def pick(self, standing: Sequence[Sounding]) -> Sounding:
+        """Return the best of those that stand: one alone unasked, the first where nobody picks.
+
+        Raises PhaseFailed where a person takes none, and AnswerNeeded where nobody answers.
+        """
+        first, picks = standing[0], self.picks
+        if len(standing) == 1:
+            self.run.tell(
+                self.phase.name, f"sounding {first.index} is the only one left", Evaluation()
+            )
+            return first
+        if picks.human is not None:
+            return await self._pick_by_person(picks.human, standing)
+        return await self._pick_unasked(standing)
+
+    async def _pick_unasked(self, standing: Sequence[Sounding]) -> Sounding:
+        """Return the one that a validator, a function or a model picks, else the first."""
+        first, picks = standing[0], self.picks
+        if picks.validator is not None:
+            for each in standing:
+                if await is_accepted(self.run, self.phase, each, picks.validator):
+                    return each
+            why = f"{picks.validator} accepts none"
+        else:
+            try:
+                if picks.function is not None:
+                    answer = await self._pick_by_function(standing)
+                else:
+                    answer = await self._pick_by_model(standing)
+            except StoreError:
+                raise
+            except WindlassError as error:
+                answer = f"the evaluator failed: {error}"
+            if isinstance(answer, int):
+                return next(each for each in standing if each.index == answer)
+            why = answer or "the evaluator picks none"
+        text = f"{why}; sounding {first.index}, the first that stands, is taken"
+        self.run.tell(self.phase.name, text, Evaluation(fallback=first.index))
+        return first
+
+    async def _pick_by_person(self, human: HumanEval, standing: Sequence[Sounding]) -> Sounding:
+        """The one that a person picks, of those that a model leaves where it shortens the list."""
+        if human.llm_prefilter is not None and human.llm_prefilter < len(standing):
+            standing = await self._shorten(standing, human.llm_prefilter)
+        asked, costs = self._told(standing)
+        question = _question_to_person(self.phase.name, standing, asked, costs, human)
+        answer = await ask_person(
+            self.run, question, "evaluator", [each.index for each in standing]
+        )
+        if answer == NONE_OF_THEM:
+            raise PhaseFailed(
+                f"phase {self.phase.name!r}: a person takes none of {len(standing)} soundings"
+            )
+        if answer is not None:
+            taken = standing[question.options.index(answer)]
+            text = f"a person picks {answer}: sounding {taken.index}"
+            self.run.record.decide(self.phase.name, text, Evaluation(picked=taken.index))
+            return taken
+        late = f"nobody picked within {human.timeout_seconds:g} s"
+        match human.on_timeout:
+            case "abort":
+                raise PhaseFailed(f"phase {self.phase.name!r}: {late}")
+            case "llm_fallback":
+                self.run.tell(self.phase.name, f"{late}; a model picks", Evaluation())
+                return await self._pick_unasked(standing)
+            case "random":
+                drawing = random.Random(self._seed_of(standing))  # noqa: S311
+                taken, how = drawing.choice(standing), "which is drawn"
+            case "first":
+                taken, how = standing[0], "the first that stands"
+        text = f"{late}; sounding {taken.index}, {how}, is taken"
+        self.run.tell(self.phase.name, text, Evaluation(fallback=taken.index))
+        return taken
+
+    async def _shorten(self, standing: Sequence[Sounding], most: int) -> Sequence[Sounding]:
+        """So many of those that stand, which a model leaves for a person; all where it fails."""
+        asked, costs = self._told(standing)
+        indexes = [each.index for each in standing]
+        listed = {"type": "array", "items": {"enum": indexes}, "minItems": 1, "maxItems": most}
+        schema = {
+            "type": "object",
+            "properties": {"keep": listed},
+            "required": ["keep"],
+            "additionalProperties": False,
+        }
+        role = PREFILTER_SYSTEM.format(most=most)
+        model = self.picks.model
+        try:
+            question = _question(
+                self.run, self.phase, model, standing, role=role, asked=asked, costs=costs
+            )
+            answer = await _ask(
+                self.run, self.phase, model, question, details=Evaluation(), schema=schema
+            )
+            kept = read_kept(answer, indexes, most)
+        except (StoreError, StepDiffers):
+            raise
+        except WindlassError as error:
+            kept = f"the evaluator failed: {error}"
+        if isinstance(kept, str):
+            self.run.tell(self.phase.name, f"{kept}; a person sees all soundings", Evaluation())
+            return standing
+        text = f"a person sees soundings {', '.join(map(str, kept))}"
+        self.run.record.decide(self.phase.name, text, Evaluation(kept=kept))
+        return [each for each in standing if each.index in kept]
+
+    async def _pick_by_function(self, standing: Sequence[Sounding]) -> int | str | None:
+        """Return the index a function picks (None: a tie), or why its answer says none.
+
+        Raises PhaseFailed where it takes no outputs.
+        """
+        name = self.picks.function
+        assert name is not None
+        tool = self.run.registry.resolve(name) if ":" in name else self.run.registry.get(name)
+        outputs = [each.text for each in standing]
+        costs = [each.run.totals.cost for each in standing]
+        given: dict[str, Any] = {"outputs": outputs, "costs": costs}
+        given |= {"state": dict(self.run.session.state), "input": dict(self.run.input)}
+        try:
+            arguments = arguments_of(tool, given, "outputs")
+        except UsageError as error:
+            raise PhaseFailed(f"phase {self.phase.name!r}: the evaluator {error}") from error
+        call = ToolCall("evaluation", tool.spec.name, json.dumps(arguments, default=str))
+        first = standing[0].tried
+        assert first is not None
+        answer = await run_tool(tool, call, first.phase_run.tools.context)
+        if answer.error:
+            return f"the evaluator {name!r} failed: {answer.text}"
+        place = read_winner(answer.text, range(len(standing)))
+        if place is None or isinstance(place, str):
+            return place if place is None else f"the evaluator {name!r} {place}"
+        winner = standing[place].index
+        text = f"{name} picks sounding {winner}"
+        self.run.record.decide(self.phase.name, text, Evaluation(picked=winner))
+        return winner
+
+    async def _pick_by_model(self, standing: Sequence[Sounding]) -> int | str | None:
+        """The index a model picks (None: a tie), or why no answer of it says one; asked twice."""
+        model, seed = self.picks.model, self._seed_of(standing)
+        shown = list(standing)
+        random.Random(seed).shuffle(shown)  # noqa: S311  # an order that can be drawn again
+        indexes = sorted(each.index for each in standing)
+        schema = {
+            "type": "object",
+            "properties": {"winner": {"enum": [*indexes, None]}},
+            "required": ["winner"],
+            "additionalProperties": False,
+        }
+        details = Evaluation(seed=seed, order=[each.index for each in shown])
+        asked, costs = self._told(standing)
+        question = _question(
+            self.run, self.phase, model, shown, role=EVALUATOR_SYSTEM, asked=asked, costs=costs
+        )
+        answer = await _ask(self.run, self.phase, model, question, details=details, schema=schema)
         winner = read_winner(answer, indexes)
-    return f"the evaluator {winner}" if isinstance(winner, str) else winner
+        if isinstance(winner, str):
+            again = (*question, assistant(answer), user(pick_again_text(winner)))
+            answer = await _ask(self.run, self.phase, model, again, details=details, schema=schema)
+            winner = read_winner(answer, indexes)
+        return f"the evaluator {winner}" if isinstance(winner, str) else winner
+
+    def _told(self, standing: Sequence[Sounding]) -> tuple[str | None, dict[int, str]]:
+        """Return what is asked of whoever picks, and what each attempt cost, by its index."""
+        totals = {each.index: each.run.totals for each in standing}
+        weighs, costs = cost_texts(totals, self.cost)
+        return "\n\n".join(filter(None, (self.looked_for, weighs))) or None, costs
+
+    def _seed_of(self, standing: Sequence[Sounding]) -> str:
+        """Return the seed of what is drawn among soundings; a resumed run has the same."""
+        drawn = (self.run.record.seed, self.phase.name, *(each.index for each in standing))
+        return hashlib.sha256(repr(drawn).encode()).hexdigest()[:16]
 
 
-def _seed_of(run: CascadeRun, phase: Phase, standing: Sequence[Sounding]) -> str:
-    """Return the seed of what is drawn among soundings; a resumed run has the same."""
-    drawn = (run.record.seed, phase.name, *(each.index for each in standing))
-    return hashlib.sha256(repr(drawn).encode()).hexdigest()[:16]
+def _question_to_person(
+    phase: str,
+    standing: Sequence[Sounding],
+    looked_for: str | None,
+    costs: Mapping[int, str],
+    human: HumanEval,
+) -> Question:
+    """Return what a person is asked about soundings; they are numbered from 1, as answers are."""
+    share = _LONGEST // len(standing)
+    parts = [looked_for] if looked_for else []
+    for number, each in enumerate(standing, start=1):
+        cost = f", {costs[each.index]}" if each.index in costs else ""
+        pictures = "".join(f"\n[{picture.describe()}]" for picture in each.pictures)
+        heading = f"== attempt {number} (sounding {each.index}{cost})"
+        parts.append(f"{heading}\n{cut_text(each.text, share)}{pictures}")
+    options = [f"attempt {number}" for number in range(1, 1 + len(standing))]
+    options += [NONE_OF_THEM] if human.allow_reject_all else []
+    return Question(
+        phase,
+        f"Which attempt at {phase!r} is the best?",
+        tuple(options),
+        context="\n\n".join(parts),
+        timeout_s=human.timeout_seconds,
+    )
 
 
 async def join_outputs(
@@ -435,6 +504,5 @@ async def _ask(
     answer = reply.message.text
     text = f"the {what} {info.name} answers {' '.join(answer.split())[:60]!r}"
     details = replace(details, asked=[message.text for message in question], answer=answer)
-    row = Row(NodeType.DECISION, phase=phase.name, turn=0, text=text, details=details)
-    run.record.append([with_usage(row, info.name, reply.usage, run.charge(info, reply.usage))])
+    run.charge_beside(phase.name, text, details, info=info, usage=reply.usage)
     return answer

@@ -3,47 +3,32 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Soundings
 from windlass.engine._subcascades import open_below, phase_output, take_state
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import CascadeRun, Nesting
 from windlass.engine.events import Event
 from windlass.engine.phase.phase import Tried, record_question
 from windlass.engine.phase.sources import last_said
-from windlass.engine.result import Result
 from windlass.engine.soundings.evaluating import Sounding
-from windlass.engine.soundings.planned import Planned
-from windlass.engine.soundings.soundings import SoundedPhase, with_answers
+from windlass.engine.soundings.soundings import Planned, SoundedPhase, with_answers
 from windlass.errors import AnswerNeeded, RunLimitReached, person_needed
 from windlass.history.base import Ending, StateChange
 from windlass.window.entries import Item
 
 
-async def run_sounded_cascade(
-    run: CascadeRun, wanted: Soundings, attempt: Callable[[CascadeRun], Awaitable[Result]]
-) -> Ending:
-    """Run a cascade as soundings with `attempt`; the best's outputs and state are the run's."""
-    return (await _SoundedCascade(run, wanted, attempt).carry_out()).ending
+async def run_sounded_cascade(run: CascadeRun, wanted: Soundings) -> Ending:
+    """Run a cascade as soundings; the best's outputs and state are the run's."""
+    return (await _SoundedCascade(run, run.cascade.phases[-1], wanted).carry_out()).ending
 
 
 class _SoundedCascade(SoundedPhase):
     """Attempts at a cascade. What is recorded of them here stands with its last phase."""
 
     what = "cascade"
-    place = "soundings"
-
-    def __init__(
-        self,
-        run: CascadeRun,
-        wanted: Soundings,
-        attempt: Callable[[CascadeRun], Awaitable[Result]],
-    ) -> None:
-        super().__init__(run, run.cascade.phases[-1], wanted)
-        self._attempt = attempt
 
     async def _run_sounding(
         self,
@@ -55,8 +40,9 @@ class _SoundedCascade(SoundedPhase):
         """Return one attempt in a session of its own; what it used is added to the whole."""
         own = open_attempt(self.run, index, planned, emit)
         tried, session_id = None, own.record.session_id
+        assert self.run.nesting.run_below is not None
         try:
-            result = await self._attempt(own)
+            result = await self.run.nesting.run_below(own)
         finally:
             self._add_up(own)
         error = result.error
@@ -73,8 +59,11 @@ class _SoundedCascade(SoundedPhase):
         self._tell_of(ended, self.run, number, model=named, session_id=session_id)
         return ended
 
+    def _where(self, key: str) -> str:
+        return self.run.cascade.where(f"soundings.{key}")
+
     async def _best(
-        self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
+        self, found: Sequence[Sounding], looked_for: str | None, key: str = "evaluator_instructions"
     ) -> Sounding:
         try:
             return await super()._best(found, looked_for, key)
@@ -111,20 +100,10 @@ def open_attempt(
     run: CascadeRun, index: int, planned: Planned, emit: Callable[[Event], None]
 ) -> CascadeRun:
     """Return the run of one attempt at a cascade, with nothing done yet."""
-    changes = dict(planned.settings)
+    ready = run.ready._replace(cascade=run.cascade.model_copy(update=dict(planned.settings)))
+    nesting = Nesting(run, sounding=index, wording=planned.wording)
     own = open_below(
-        run,
-        f"s{index}",
-        ReadyCascade(
-            run.cascade.model_copy(update=changes),
-            run.registry,
-            run.children,
-            folders=run.folders,
-        ),
-        copy.deepcopy(dict(run.input)),
-        on_event=emit,
-        sounding=index,
-        wording=planned.wording,
+        run, f"s{index}", ready, copy.deepcopy(dict(run.input)), nesting, on_event=emit
     )
     own.session.state.update(copy.deepcopy(run.session.state))
-    return replace(own, caches=run.caches.fork(), notices=run.notices)
+    return replace(own, caches=run.caches.fork())

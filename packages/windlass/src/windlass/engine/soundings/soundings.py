@@ -9,14 +9,16 @@ first token is back, so that the others read from the cache what it wrote.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 from typing import Any
 
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Reforge, Soundings, VariedOptions
 from windlass.cascade.tools_named import chooses_tools, tools_of
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import AS_WRITTEN, CascadeRun, Wording
 from windlass.engine.events import (
     CallEnded,
     Event,
@@ -26,24 +28,19 @@ from windlass.engine.events import (
     TextArrived,
     Waiting,
 )
-from windlass.engine.phase.extraction import extract_state
-from windlass.engine.phase.guarding import Guard
 from windlass.engine.phase.phase import (
-    Children,
     Tried,
-    run_after_children,
+    after_children,
+    extract_state,
     settle,
-    try_phase,
+    try_guarded,
 )
-from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.soundings.evaluating import (
-    Picking,
+    Judge,
     Sounding,
-    evaluate,
     is_accepted,
     join_outputs,
 )
-from windlass.engine.soundings.planned import Planned, plan_round
 from windlass.errors import (
     PersonNeeded,
     PhaseFailed,
@@ -71,28 +68,89 @@ from windlass.history.decisions import (
 from windlass.history.details import OutcomeDetails
 from windlass.messages import Part, Text, assistant, user
 from windlass.safety.fairness import wait_for_turn
-from windlass.text.prompts import refine_text
+from windlass.text.prompts import OF_MODES, refine_text
 from windlass.text.templates import render
 from windlass.window.entries import Item
 
 
-async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Ending:
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An attempt to come: its settings in place of the phase's, and its words."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    wording: Wording = AS_WRITTEN
+
+    @property
+    def model(self) -> str:
+        """The model that is named for it (empty: the phase's)."""
+        return str(self.settings.get("model", ""))
+
+
+def plan_round(
+    wanted: Soundings, varied: VariedOptions, factor: int, seed: str, refined: Sequence[Part] = ()
+) -> list[Planned]:
+    """Return the attempts of a round, in their order.
+
+    What is to be refined stands behind the instructions of each. A draw of models is made by the
+    seed.
+    """
+    settings = _settings(wanted, factor, seed)
+    words = wordings(varied, factor)
+    behind = Wording(after=tuple(refined))
+    return [Planned(*each) for each in zip(settings, map(behind.joined, words), strict=True)]
+
+
+def _settings(wanted: Soundings, factor: int, seed: str) -> list[Mapping[str, Any]]:
+    models: list[Mapping[str, Any]] = [each.changes for each in wanted.attempt_models]
+    if models and wanted.model_strategy == "random":
+        drawing = random.Random(seed)  # noqa: S311  # a draw that can be made again
+        if len(models) == factor:
+            drawing.shuffle(models)
+        else:
+            models = drawing.choices(models, k=factor)
+    return list(islice(cycle(models or [{}]), factor))
+
+
+def wordings(varied: VariedOptions, factor: int) -> list[Wording]:
+    """Return how each attempt is asked; the first in the words of the cascade.
+
+    >>> [each.after for each in wordings(VariedOptions(mutate=["Be brief."]), 2)]
+    [(), (Text(text='Be brief.'),)]
+    """
+    if not varied.mutate:
+        return [AS_WRITTEN] * factor
+    texts = varied.mutations or OF_MODES[varied.mutation_mode]
+    worded = (_worded(varied.mutation_mode, text) for text in cycle(texts))
+    return [AS_WRITTEN, *islice(worded, factor - 1)]
+
+
+def _worded(mode: str, text: str) -> Wording:
+    match mode:
+        case "rewrite":
+            return Wording(orders=(text,))
+        case "augment":
+            return Wording(before=(Text(text),))
+        case _:
+            return Wording(after=(Text(text),))
+
+
+async def run_sounded(run: CascadeRun, phase: Phase) -> Ending:
     """Run a phase as soundings and record its outcome; raises as `run_phase` does."""
     await wait_for_turn()
+    return await settle(run, phase, after_children(run, phase, _try_sounded))
+
+
+async def _try_sounded(run: CascadeRun, phase: Phase) -> Tried:
     assert phase.soundings is not None
     work = SoundedPhase(run, phase, phase.soundings)
-    trying = run_after_children(children, work.carry_out)
-    ending, _ = await settle(
-        run, phase, trying, lambda _: OutcomeDetails(soundings=work.decided.summary)
-    )
-    return ending
+    tried = await work.carry_out()
+    return replace(tried, details=OutcomeDetails(soundings=work.decided.summary))
 
 
 class SoundedPhase:
     """The soundings of one phase in hand; `all` are those that ended, by their index."""
 
     what = "phase"
-    place = "phases[{}].soundings"
 
     def __init__(self, run: CascadeRun, phase: Phase, wanted: Soundings) -> None:
         self.run = run
@@ -128,12 +186,10 @@ class SoundedPhase:
 
     async def _refined(self, best: Sounding, reforge: Reforge) -> Sounding:
         """Return the best after the rounds of reforge; in each the best so far competes."""
-        place = self._written_at("reforge.honing_prompt")
         for number in range(1, reforge.steps + 1):
             if await self._is_good_enough(best, reforge.good_enough):
                 break
-            where = self.run.cascade.where(place)
-            honing = render(reforge.honing_prompt, **self.run.template_values(), where=where)
+            honing = self._rendered(reforge.honing_prompt, "reforge.honing_prompt")
             refined: list[Part] = [Text(refine_text(best.text, honing)), *best.pictures]
             found = await self._round(number, reforge.factor_per_step, reforge, refined)
             standing = [each for each in found if each.stands]
@@ -141,9 +197,10 @@ class SoundedPhase:
                 text = f"all refinements of round {number} failed; sounding {best.index} stands"
                 self.run.tell(self.phase.name, text, Evaluation())
                 break
-            looked_for = reforge.evaluator_override or self.wanted.evaluator_instructions
-            key = "reforge.evaluator_override" if reforge.evaluator_override else ""
-            best = await self._best([best, *standing], looked_for, key)
+            if override := reforge.evaluator_override:
+                best = await self._best([best, *standing], override, "reforge.evaluator_override")
+            else:
+                best = await self._best([best, *standing], self.wanted.evaluator_instructions)
         return best
 
     async def _is_good_enough(self, best: Sounding, threshold: str | None) -> bool:
@@ -156,18 +213,17 @@ class SoundedPhase:
         return good
 
     async def _best(
-        self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
+        self, found: Sequence[Sounding], looked_for: str | None, key: str = "evaluator_instructions"
     ) -> Sounding:
         """Return the one that the evaluator picks among those that stand."""
         standing = with_answers(found)
         if self.wanted.validator is not None:
             standing = await self._not_refused(standing, self.wanted.validator)
-        where = self.run.cascade.where(self._written_at(key or "evaluator_instructions"))
         if looked_for is not None:
-            looked_for = render(looked_for, **self.run.template_values(), where=where)
+            looked_for = self._rendered(looked_for, key)
         wanted = self.wanted
-        picking = Picking(wanted.picks, looked_for, wanted.cost_counts)
-        return await evaluate(self.run, self.phase, picking, standing)
+        judge = Judge(self.run, self.phase, wanted.picks, looked_for, wanted.cost_counts)
+        return await judge.pick(standing)
 
     async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
         """Return the soundings that the validator accepts; all of them where it accepts none."""
@@ -181,10 +237,9 @@ class SoundedPhase:
         assert first.tried is not None
         phase_run = first.tried.phase_run
         run, name = self.run, self.phase.name
-        where = run.cascade.where(self._written_at("aggregate.instructions"))
         asked = joins.instructions
         if asked is not None:
-            asked = render(asked, **run.template_values(), where=where)
+            asked = self._rendered(asked, "aggregate.instructions")
         text = await join_outputs(run, self.phase, joins.model, standing, asked)
         joined = [each.index for each in standing]
         self.decided = SoundingsDecided(joined=joined, factor=self.wanted.factor)
@@ -264,12 +319,11 @@ class SoundedPhase:
         phases = tuple(phase if each is self.phase else each for each in whole.phases)
         self.run.caches.of(self.run.resolve(self.run.generation_of(phase).model)[1])
         own = fork_for_sounding(self.run, name, index, emit)
-        own = replace(own, cascade=whole.model_copy(update={"phases": phases}))
+        own = own.with_cascade(whole.model_copy(update={"phases": phases}))
         tried: Tried | None = None
         error: WindlassError | None = None
         try:
-            await Guard(own, phase).check_input()
-            tried = await try_phase(own, phase, begin_phase(own, phase, planned.wording))
+            tried = await try_guarded(own, phase, planned.wording)
         except (PersonNeeded, StepDiffers, StoreError):
             raise
         except WindlassError as failure:
@@ -366,9 +420,12 @@ class SoundedPhase:
     def _phases(self) -> Sequence[Phase]:
         return (self.phase,)
 
-    def _written_at(self, key: str) -> str:
-        names = [phase.name for phase in self.run.cascade.phases]
-        return f"{self.place.format(names.index(self.phase.name))}.{key}"
+    def _where(self, key: str) -> str:
+        """Return where a key of the soundings stands in the cascade's file."""
+        return self.run.where(self.phase, f"soundings.{key}")
+
+    def _rendered(self, template: str, key: str) -> str:
+        return render(template, **self.run.template_values(), where=self._where(key))
 
 
 def with_answers(found: Iterable[Sounding]) -> list[Sounding]:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from windlass.cascade.model import Phase
-from windlass.engine._phase_run import PhaseRun
+from windlass.engine._phase_run import PhaseMessages, PhaseRun
 from windlass.engine.injecting.begin import open_head
 from windlass.engine.injecting.injected import PhaseInjected
-from windlass.engine.phase.phase import settle, try_phase
-from windlass.engine.phase.phase_setup import Opening, open_phase
+from windlass.engine.phase.phase import Tried, settle, try_phase
+from windlass.engine.phase.phase_setup import open_phase, open_windows
+from windlass.engine.phase.rule_texts import with_asks_in_words
 from windlass.engine.tasks.frame import (
     Assignment,
     ContextPiece,
@@ -23,19 +24,17 @@ from windlass.engine.tasks.frame import (
 )
 from windlass.engine.tasks.job import Done, Job
 from windlass.engine.tasks.task_inputs import Given, description_of, digest, read_inputs
-from windlass.engine.turn.in_words import with_asks_in_words
 from windlass.errors import NoContext
 from windlass.history.base import NodeType, Row
 from windlass.history.decisions import FreshContext, Resumed, TaskSection
-from windlass.history.details import OutcomeDetails
 from windlass.messages import Text, user
 from windlass.providers.base import ModelInfo
 from windlass.providers.spending import Allowance
 from windlass.safety.fairness import wait_for_turn
 from windlass.tasks.model import Task
 from windlass.text.templates import render
-from windlass.window.assemble import Blocks
-from windlass.window.entries import Entry, Item, show
+from windlass.window.blocks import Blocks
+from windlass.window.entries import Entry, show
 
 MATCHED_CHARS: Final = 4_000
 """Characters of a task's inputs by which its context is looked for."""
@@ -65,17 +64,18 @@ async def run_atomic(job: Job, assigned: Assignment) -> Done:
     worked_on: list[str] = []
     done: list[Done] = []
 
-    def details(output: Item | None) -> OutcomeDetails:
-        message = output.message if output is not None else None
+    async def trying() -> Tried:
+        beginning = _begin(job, assigned, phase, worked_on)
+        tried = await try_phase(job.run, phase, beginning)
+        message = tried.output.message if tried.output is not None else None
         tokens = counter.text(message.text) if message is not None else 0
         key = message.key if message is not None else ""
-        done.append(Done(path, "completed", key, tokens, digest("".join(worked_on))))
-        return done[-1].details
+        status, reason = tried.ending
+        done.append(Done(path, status, key, tokens, digest("".join(worked_on)), reason))
+        return replace(tried, details=done[0].details)
 
-    beginning = _begin(job, assigned, phase, worked_on)
-    trying = try_phase(job.run, phase, beginning)
-    ending, _ = await settle(job.run, phase, trying, details)
-    return replace(done[-1], status=ending.status, reason=ending.reason)
+    await settle(job.run, phase, trying())
+    return done[0]
 
 
 async def _begin(job: Job, assigned: Assignment, phase: Phase, worked_on: list[str]) -> PhaseRun:
@@ -105,8 +105,11 @@ async def _begin(job: Job, assigned: Assignment, phase: Phase, worked_on: list[s
     # What a snowball would have sent is counted from what the task was given.
     run.record.born += [entry.item for entry in sections]
     blocks = Blocks(system=system, sources=sections)
-    opening = Opening(rule, blocks, instructions, injected=sections, injection=injection)
-    return await open_phase(run, phase, opening)
+    injected = tuple(entry.item for entry in sections if entry.item.phase == phase.name)
+    messages = PhaseMessages(blocks, injected=injected)
+    phase_run = await open_phase(run, phase, rule, instructions, messages, injection=injection)
+    open_windows(run, phase_run)
+    return phase_run
 
 
 def run_again(job: Job, path: str, why: str) -> None:

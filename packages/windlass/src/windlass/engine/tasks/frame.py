@@ -25,7 +25,7 @@ from windlass.memory.association import (
     MemoryMatch,
 )
 from windlass.memory.banks import Banks
-from windlass.memory.matching import match_texts
+from windlass.memory.matching import fitting, match_texts
 from windlass.memory.passages import split_text
 from windlass.messages import user
 from windlass.selection.index import Index
@@ -165,11 +165,8 @@ def _best(
     if not listed:
         return ()
     scores = index.by_keywords(Wanted.of(text))
-    taken: list[int] = []
-    for number in sorted(range(len(listed)), key=lambda n: (-float(scores[n]), n)):
-        if sizes[number] <= room:
-            room -= sizes[number]
-            taken.append(number)
+    best = sorted(range(len(listed)), key=lambda n: (-float(scores[n]), n))
+    taken, _ = fitting(best, lambda some: sum(sizes[n] for n in some) <= room)
     return tuple(ContextPiece(listed[n].reference, listed[n].excerpt) for n in sorted(taken))
 
 

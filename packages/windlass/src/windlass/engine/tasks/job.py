@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from windlass.engine.cards.card_models import card_options
-from windlass.engine.cards.maker import Summariser
+from windlass.engine.cards.maker import Summariser, card_options
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import Event, Noted, Waiting
 from windlass.engine.tasks.frame import ContextPiece, Material
 from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
@@ -22,8 +22,7 @@ from windlass.history.step import NOTES, Step
 from windlass.messages import Message, assistant
 from windlass.providers.base import ModelInfo
 from windlass.safety.foreign import parse_json
-from windlass.selection.making import summary_in
-from windlass.selection.summary import VERBATIM, summary_of
+from windlass.selection.making import VERBATIM, summary_in, summary_of
 from windlass.tasks.compile import Program
 from windlass.tasks.model import Format, Task
 from windlass.text.tokens import Counter
@@ -82,11 +81,6 @@ class Job:
     spread: Callable[..., Awaitable[Done]] | None = None
     summaries: dict[str, str] = field(default_factory=dict[str, str])
 
-    @classmethod
-    def of(cls, program: Program, run: CascadeRun, **others: Any) -> Self:
-        """Return a job of a program on a run."""
-        return cls(program, run, Material(run), **others)
-
     def info(self, task: Task) -> tuple[ModelInfo, int]:
         """The model of the first atomic task in `task`, and the most tokens of its replies."""
         leaf = task.first_leaf.leaf
@@ -99,25 +93,43 @@ class Job:
         return self.run.record.store.message(done.key).text if done.key else ""
 
     @contextmanager
-    def for_task(self, *, parallel: bool = False, **changes: Any) -> Iterator[Job]:
+    def for_task(self, *, parallel: bool = False) -> Iterator[Job]:
         """The same job with a run of its own: what one task says is no burden to the next.
 
         What it used is added to the whole. `parallel`: it runs beside others, so that it has its
         own state and knows its own part of the models' caches only.
         """
         run, totals = self.run, self.run.totals.fork()
-        changes |= {
-            "session": run.session.for_task(parallel=parallel),
-            "caches": run.caches.for_task(parallel=parallel),
-            "injected": run.injected.for_task(),
-            "totals": totals,
-        }
         try:
             with run.record.fresh_recorder() as record:
-                yield replace(self, run=replace(run, record=record, **changes))
+                own = replace(
+                    run,
+                    record=record,
+                    session=run.session.for_task(parallel=parallel),
+                    caches=run.caches.for_task(parallel=parallel),
+                    injected=run.injected.for_task(),
+                    totals=totals,
+                )
+                yield replace(self, run=own)
         finally:
             # Calls are numbered from the first of each task.
             run.totals.add(totals.usage, totals.cost, totals.saved_tokens)
+
+    @contextmanager
+    def beside_others(self, given: Mapping[str, Any] | None = None) -> Iterator[Job]:
+        """The same for one of ten thousand tasks side by side, perhaps with an input of its own.
+
+        Of these only what is out of the ordinary is told.
+        """
+        tell = self.run.emit
+
+        def emit(event: Event) -> None:
+            if isinstance(event, Noted | Waiting):
+                tell(event)
+
+        with self.for_task(parallel=True) as own:
+            run = replace(own.run, emit=emit, input=own.run.input if given is None else given)
+            yield replace(own, run=run)
 
 
 def hand_on(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece:

@@ -22,10 +22,9 @@ from windlass.safety.files import (
     in_root,
     open_file,
 )
-from windlass.safety.foreign import parse_json
+from windlass.safety.foreign import decode_text, parse_json
 from windlass.tasks.model import Input, Task, TaskFile
 from windlass.text.templates import free_names, render
-from windlass.tools.decode import decode_text
 
 MOST: Final = 1_000_000
 """Inputs of one task."""

@@ -1,17 +1,19 @@
-"""Running a task of any kind: steps in their order, inputs side by side, their reduction."""
+"""Running a task of any kind: steps in their order, inputs side by side, their reduction.
+
+Results that do not fit one request are reduced in groups.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, Waiting
+from windlass.engine.events import InputEnded, PhaseStarted
 from windlass.engine.tasks._atomic import described, run_again, run_atomic, tell_unused_context
-from windlass.engine.tasks._grouping import PIECE_TOKENS, grouped, room_for_results
-from windlass.engine.tasks._parallel import side_by_side
-from windlass.engine.tasks.frame import Assignment, ContextPiece, Frame, assemble
+from windlass.engine.tasks.frame import FRESH_TOKENS, Assignment, ContextPiece, Frame, assemble
 from windlass.engine.tasks.job import Done, Job, hand_on, write_notes
 from windlass.engine.tasks.task_inputs import Given, digest, read_inputs
 from windlass.errors import (
@@ -33,6 +35,7 @@ from windlass.history.base import (
 from windlass.history.decisions import ReducedInGroups, Resumed
 from windlass.tasks.model import Task
 from windlass.text.templates import PhaseOutput
+from windlass.text.tokens import request_tokens
 
 
 async def run_task(job: Job, assigned: Assignment) -> Done:
@@ -202,7 +205,7 @@ async def _run_reduce(job: Job, assigned: Assignment) -> Done:
     names = [each.name for each in given]
     of_inner = _path_below(path, task.inner.name, root=root)
     work: Callable[[int, Given], Awaitable[Done]]
-    work = partial(job.spread or run_one, Inner(job, task.inner, frame, of_inner))
+    work = partial(job.spread or run_one, job, Assignment(task.inner, of_inner, frame))
     results, failed = await side_by_side(
         given, work, task.parallel, _count_ended(job, of_inner, names)
     )
@@ -229,32 +232,13 @@ async def _run_reduce(job: Job, assigned: Assignment) -> Done:
         raise StepFailed(sentence, step=task.reduction.name, index=1, notes=notes) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Inner:
-    """The task that a reduce runs on each input, with its parent's context and its path."""
-
-    job: Job
-    task: Task
-    frame: Frame
-    path: str
-
-
-async def run_one(inner: Inner, index: int, item: Given) -> Done:
-    """Return one inner task, with its own state and its own part of the record."""
-    job = inner.job
+async def run_one(job: Job, assigned: Assignment, index: int, item: Given) -> Done:
+    """Run an inner task on an input, with its own state and its own part of the record."""
     value = item.value if item.value is not None else item.read()
     values = {**job.run.input, "item": value, "index": index}
-    with job.for_task(
-        parallel=True, input=values, emit=partial(_tell_only_unusual, job.run.emit)
-    ) as own:
-        path = f"{inner.path}[{index}]"
-        return await run_task(own, Assignment(inner.task, path, inner.frame, item=item))
-
-
-def _tell_only_unusual(emit: Callable[[Event], None], event: Event) -> None:
-    """Of ten thousand tasks side by side only what is out of the ordinary is told."""
-    if isinstance(event, Noted | Waiting):
-        emit(event)
+    with job.beside_others(values) as own:
+        path = f"{assigned.path}[{index}]"
+        return await run_task(own, replace(assigned, path=path, item=item))
 
 
 def _count_ended(job: Job, path: str, names: Sequence[str]) -> Callable[[int], None]:
@@ -304,22 +288,24 @@ async def _reduce_results(
             partial(_pieces, job, level[first:last], called[first:last], first)
             for first, last in groups
         ]
-        inner = Inner(job, reduction, frame, f"{of_it}[{depth}")
-        level = await _reduce_groups(inner, parts, task.parallel)
+        assigned = Assignment(reduction, f"{of_it}[{depth}", frame)
+        level = await _reduce_groups(job, assigned, parts, task.parallel)
         called = [f"{called[first]} to {called[last - 1]}" for first, last in groups]
         depth += 1
 
 
 async def _reduce_groups(
-    inner: Inner, groups: Sequence[Callable[[], tuple[ContextPiece, ...]]], parallel: int
+    job: Job,
+    assigned: Assignment,
+    groups: Sequence[Callable[[], tuple[ContextPiece, ...]]],
+    parallel: int,
 ) -> list[Done]:
     """Return the reduction of each group, side by side."""
-    job = inner.job
 
     async def reduced(index: int, _: Given) -> Done:
-        with job.for_task(parallel=True, emit=partial(_tell_only_unusual, job.run.emit)) as own:
-            path = f"{inner.path}-{index}]"
-            return await run_task(own, Assignment(inner.task, path, inner.frame, groups[index]()))
+        with job.beside_others() as own:
+            path = f"{assigned.path}-{index}]"
+            return await run_task(own, replace(assigned, path=path, previous=groups[index]()))
 
     given = [Given(f"group {number}", "") for number in range(len(groups))]
     results, failed = await side_by_side(given, reduced, parallel, lambda _: None)
@@ -335,3 +321,88 @@ def _pieces(
         ContextPiece(f"result {number}: {name}", job.text(result))
         for number, (result, name) in enumerate(zip(level, names, strict=True), start=first)
     )
+
+
+async def side_by_side(
+    given: Sequence[Given],
+    work: Callable[[int, Given], Awaitable[Done]],
+    limit: int,
+    ended: Callable[[int], None],
+) -> tuple[list[Done | None], list[tuple[int, WindlassError]]]:
+    """Run `work` on every input, at most `limit` at a time, begun in order.
+
+    Returns the results in the order of the inputs, and what failed with its index. After a
+    failure nothing new is begun; what is in flight is awaited. StoreError and StepDiffers stop
+    everything.
+    """
+    results: list[Done | None] = [None] * len(given)
+    failed: list[tuple[int, WindlassError]] = []
+    todo = iter(range(len(given)))
+
+    async def worker() -> None:
+        for index in todo:
+            if failed:
+                return
+            try:
+                results[index] = await work(index, given[index])
+            except (StoreError, StepDiffers):
+                raise
+            except WindlassError as error:
+                failed.append((index, error))
+            ended(index)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(limit, len(given))):
+                group.create_task(worker())
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from several
+    return results, failed
+
+
+PIECE_TOKENS: Final = 24
+"""The most tokens that the heading of a result takes."""
+
+
+MARGIN_TOKENS: Final = 64
+"""The most tokens that the headings of a request's sections take."""
+
+
+def grouped(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
+    """Neighbours in as few groups as fit `room` each, as (first, behind the last).
+
+    Groups are of about the same size, so that no result is weighed against many alone. What is
+    larger than the room makes a group by itself.
+
+    >>> list(grouped([5, 5, 5, 5], 12))
+    [(0, 2), (2, 4)]
+    """
+    total = sum(sizes)
+    fair = total / max(1, -(-total // max(1, room)))
+    first = held = 0
+    for index, size in enumerate(sizes):
+        if index > first and (held + size > room or held + size / 2 > fair):
+            yield first, index
+            first, held = index, 0
+        held += size
+    yield first, len(sizes)
+
+
+def room_for_results(job: Job, reduction: Task, frame: Frame) -> int:
+    """Return the tokens of results that one request of the reduction has room for."""
+    info, reply = job.info(reduction)
+    leaf = reduction.first_leaf.leaf
+    assert leaf is not None
+    phase = job.program.cascade.phases[leaf]
+    budget = job.program.rule(reduction.first_leaf, job.run.settings).budget.limit
+    room = info.input_room(reply)
+    limit = min(room, budget or room)
+    specs = () if isinstance(phase.tackle, str) else phase.tackle
+    tools = [tool.spec for tool in job.run.registry.of_tackle(specs)]
+    texts = [described(job, reduction), phase.system or "", *(i.value for i in reduction.inputs)]
+    if reduction.context.inherit_context != "none":
+        texts += [piece.text for piece in frame.whole]
+    fixed = request_tokens(info.counter, (), tools) + sum(map(info.counter.text, texts))
+    looked = reduction.context.fresh_context and (reduction.banks or reduction.folders)
+    fresh = min(FRESH_TOKENS, room // 4) if looked else 0
+    return max(1, limit - fixed - fresh - MARGIN_TOKENS - PIECE_TOKENS * len(frame.whole))

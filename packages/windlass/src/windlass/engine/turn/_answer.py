@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from windlass.cascade.handoffs import ROUTE_TO
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
 from windlass.engine.phase.callouts import mark_matches
@@ -21,16 +21,14 @@ from windlass.history.decisions import PlanKept
 from windlass.history.marks import ResultReused
 from windlass.history.row_details import INTERRUPTED_TEXT, ToolResult, ToolsStarted
 from windlass.injectors.base import FailedCall
-from windlass.injectors.retained_errors import update_failures
-from windlass.injectors.todo import plan_in
+from windlass.injectors.reminders import plan_in, update_failures
 from windlass.messages import Message, Text, ToolCall, tool
 from windlass.text.prompts import NOT_RUN_TEXT
 from windlass.tools.base import ToolOutput
-from windlass.tools.runner import run_tools
-from windlass.tools.touching import names_touched
+from windlass.tools.runner import names_touched, run_tools
 
 
-async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: str) -> None:
+async def answer_calls(run: CascadeRun, phase_run: PhaseRun, reply: Message, parent: str) -> None:
     """Run the calls of `reply` together and record their results as one batch.
 
     `parent` is the trace of the reply. When the user stops the run meanwhile, each
@@ -42,54 +40,54 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     """
     name = phase_run.phase.name
     now, tools = phase_run.now, phase_run.tools
-    turn = run.record.turn(name, now.attempt, now.turn)
+    turn, answers = run.step_of(phase_run), dict[int, ToolOutput]()
     recorded = run.journal.tools_at(turn, reply.tool_calls)
     if recorded is not None:
-        await _answer_from_record(run, phase_run, reply, recorded, parent)
-        return
-    run.check_time()
-    run.record.set_time(None)
-    started, before = run.record.clock(), dict(now.state.snapshot())
-    try:
-        # A person is asked before anything is done: without an answer nothing of it is.
-        answers = await answers_to(run, phase_run, turn, reply.tool_calls)
-        reused = _kept_for(run, phase_run, reply.tool_calls, answers)
-        answers = {**answers, **reused}
-        calls = [call for at, call in enumerate(reply.tool_calls) if at not in answers]
-        for call in calls:
-            run.emit(ToolStarted(name, call.name, call.arguments))
-        named = [call.name for call in calls if call.name in tools.by_name]
-        if lasting := [each for each in named if tools.by_name[each].effects == "external"]:
-            run.record.decide(
-                name, f"{turn}: {', '.join(lasting)} run", ToolsStarted(turn, lasting)
-            )
-        ran = iter(await run_tools(calls, tools.by_name, tools.context))
-        outputs = [answers.get(at) or next(ran) for at in range(len(reply.tool_calls))]
-    except asyncio.CancelledError:
-        stopped = [(call, _INTERRUPTED) for call in reply.tool_calls]
-        _record_results(run, phase_run, parent, stopped, started)
-        raise
+        outputs, started = await _outputs_of_record(phase_run, reply, recorded), run.record.clock()
+        state = recorded.state
+    else:
+        run.check_time()
+        run.record.set_time(None)
+        started, before = run.record.clock(), dict(now.state.snapshot())
+        try:
+            # A person is asked before anything is done: without an answer nothing of it is.
+            answers = await answers_to(run, phase_run, turn, reply.tool_calls)
+            answers |= _kept_for(run, phase_run, reply.tool_calls, answers)
+            calls = [call for at, call in enumerate(reply.tool_calls) if at not in answers]
+            for call in calls:
+                run.emit(ToolStarted(name, call.name, call.arguments))
+            named = [call.name for call in calls if call.name in tools.by_name]
+            if lasting := [each for each in named if tools.by_name[each].effects == "external"]:
+                run.record.decide(
+                    name, f"{turn}: {', '.join(lasting)} run", ToolsStarted(turn, lasting)
+                )
+            ran = iter(await run_tools(calls, tools.by_name, tools.context))
+            outputs = [answers.get(at) or next(ran) for at in range(len(reply.tool_calls))]
+        except asyncio.CancelledError:
+            stopped = [(call, _INTERRUPTED) for call in reply.tool_calls]
+            _record_results(run, phase_run, parent, stopped, started)
+            raise
+        state = now.state.changed_since(before)
     answered = list(zip(reply.tool_calls, outputs, strict=True))
-    state = now.state.changed_since(before)
     _record_results(run, phase_run, parent, answered, started, state)
     note_results(run, phase_run, answered)
     fresh = [each for at, each in enumerate(answered) if at not in answers]
     run.kept_results.note(fresh, tools.by_name, at=run.record.clock(), turn=str(turn))
-    for call, output in answered:
+    for call, output in answered if recorded is None else ():
         names = tuple(picture.describe() for picture in output.pictures)
         summary = output.text.strip().partition("\n")[0]
         run.emit(ToolEnded(name, call.name, output.error, summary, names))
 
 
-async def _answer_from_record(
-    run: Run, phase_run: PhaseRun, reply: Message, recorded: TurnRecord, parent: str
-) -> None:
-    """Answer with the results that are in the record, and bring back what they changed.
+async def _outputs_of_record(
+    phase_run: PhaseRun, reply: Message, recorded: TurnRecord
+) -> list[ToolOutput]:
+    """Return the results that are in the record, and bring back what they changed.
 
     Tools that act on the run itself run again; they cost nothing and touch nothing outside.
     Cascades do from their own records, so that what they took is counted.
     """
-    now, tools = phase_run.now, phase_run.tools
+    tools = phase_run.tools
     inner = [
         call
         for call, each in zip(reply.tool_calls, recorded.results, strict=True)
@@ -98,20 +96,15 @@ async def _answer_from_record(
     ]
     if inner:
         await run_tools(inner, tools.by_name, tools.context)
-    for key, value in recorded.state.items():
-        now.state[key] = value
-    answered = [
-        (call, ToolOutput(each.text, each.pictures, each.failed))
-        for call, each in zip(reply.tool_calls, recorded.results, strict=True)
-    ]
-    _record_results(run, phase_run, parent, answered, run.record.clock(), recorded.state)
-    note_results(run, phase_run, answered)
-    place = str(run.record.turn(phase_run.phase.name, now.attempt, now.turn))
-    run.kept_results.note(answered, tools.by_name, at=run.record.clock(), turn=place)
+    phase_run.now.state.update(recorded.state)
+    return [ToolOutput(each.text, each.pictures, each.failed) for each in recorded.results]
 
 
 def _kept_for(
-    run: Run, phase_run: PhaseRun, calls: Sequence[ToolCall], answers: Mapping[int, ToolOutput]
+    run: CascadeRun,
+    phase_run: PhaseRun,
+    calls: Sequence[ToolCall],
+    answers: Mapping[int, ToolOutput],
 ) -> dict[int, ToolOutput]:
     """The results that stand for calls, by their position; each is told with its first turn."""
     reused: dict[int, ToolOutput] = {}
@@ -125,7 +118,7 @@ def _kept_for(
     return reused
 
 
-async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: str) -> None:
+async def refuse_calls(run: CascadeRun, phase_run: PhaseRun, reply: Message, parent: str) -> None:
     """Record that the calls of `reply` were not run: it was to answer without tools.
 
     A call without a result would make the history unusable for every provider.
@@ -136,7 +129,7 @@ async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
 
 
 def _record_results(  # noqa: PLR0917
-    run: Run,
+    run: CascadeRun,
     phase_run: PhaseRun,
     parent: str,
     answered: list[tuple[ToolCall, ToolOutput]],
@@ -182,7 +175,7 @@ _PLANNING = frozenset({"plan", "todo"})
 
 
 def note_results(
-    run: Run, phase_run: PhaseRun, answered: Sequence[tuple[ToolCall, ToolOutput]]
+    run: CascadeRun, phase_run: PhaseRun, answered: Sequence[tuple[ToolCall, ToolOutput]]
 ) -> None:
     """Take note of the results of a turn's calls, in their order."""
     state = run.injected
@@ -201,17 +194,12 @@ def note_results(
         _tell_plan(run, phase_run)
 
 
-def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
+def _tell_plan(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Show the plan as it is now, and put it into the record."""
     plan = plan_in(phase_run.now.state)
     if plan is None:
         return
     steps = tuple((step.status, step.text, step.conclusion) for step in plan.steps)
-    run.emit(
-        PlanChanged(phase_run.phase.name, plan.goal, plan.done, len(plan.steps), plan.next, steps)
-    )
-    run.record.decide(
-        phase_run.phase.name,
-        plan.in_line(),
-        PlanKept(phase_run.now.turn, plan.as_state()),
-    )
+    name, kept = phase_run.phase.name, PlanKept(phase_run.now.turn, plan.as_state())
+    run.emit(PlanChanged(name, plan.goal, plan.done, len(plan.steps), plan.next, steps))
+    run.record.decide(name, plan.in_line(), kept)

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from windlass.caching.claims import Trust
 from windlass.caching.meter import Bill, Cleared, Segments, pieces, weigh
+from windlass.caching.model_cache import Trust
 from windlass.engine._meters import ModelCache
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
-from windlass.engine.events import Noted
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.turn._plan import Plan
 from windlass.history.decisions import CacheTrust
 from windlass.history.details import CacheDetails, CallDetails, MarkDetails, TierDetails
 from windlass.text.tokens import Reading
-from windlass.window.assemble import Blocks, assemble
+from windlass.window.blocks import Blocks, assemble
 from windlass.window.driver import NextRequest
 from windlass.window.entries import show
 from windlass.wire.base import Reply
@@ -29,7 +28,7 @@ from windlass.wire.usage import contradiction, possible
 
 
 def take_report(
-    run: Run, phase_run: PhaseRun, plan: Plan, reply: Reply, at: float
+    run: CascadeRun, phase_run: PhaseRun, plan: Plan, reply: Reply, at: float
 ) -> tuple[Reply, CallDetails]:
     """Compare what a call's cache gave with what it should have; it was sent at `at` seconds.
 
@@ -71,10 +70,10 @@ def take_report(
     cache.spent += billed.units
     cache.spent_whole += whole.units
     if cache.paid is not None and _saves_money(run, phase_run):
-        run.net.calls += 1
+        run.totals.net.calls += 1
         report = None if wrong or reply.estimated else reply.usage
-        run.net.saved += cache.saved(billed, whole, report)
-        run.net.needed = run.net.needed or _needs_window(phase_run, whole.tokens)
+        run.totals.net.saved += cache.saved(billed, whole, report)
+        run.totals.net.needed = run.totals.net.needed or _needs_window(phase_run, whole.tokens)
 
     cache.pauses.note(run.record.clock(), answer=True)
     planned_as = None if trust is None else _planned_as(trust)
@@ -97,7 +96,7 @@ def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
     return Cleared(uses, frozenset(asked.exclude_tools))
 
 
-def _saves_money(run: Run, phase_run: PhaseRun) -> bool:
+def _saves_money(run: CascadeRun, phase_run: PhaseRun) -> bool:
     """Whether the phase leaves anything out to save money, and not only to keep to limits."""
     policy = phase_run.rule.policy
     shortens = policy is not None and policy.enabled
@@ -125,7 +124,7 @@ def _planned_as(trust: Trust) -> str:
 
 
 def _update_trust(
-    run: Run,
+    run: CascadeRun,
     phase_run: PhaseRun,
     cache: ModelCache,
     reply: Reply,
@@ -150,8 +149,7 @@ def _update_trust(
     name = phase_run.phase.name
     text = cache.trust.assumed or "the cache holds again, and is counted on"
     notice = f"phase {name!r}: {phase_run.info.name}: {text}"
-    run.record.decide(name, notice, CacheTrust(phase_run.now.turn, now))
-    run.emit(Noted(name, notice, detail=True))
+    run.tell(name, notice, CacheTrust(phase_run.now.turn, now), detail=True)
 
 
 def _weigh_whole(phase_run: PhaseRun, plan: Plan) -> Segments:

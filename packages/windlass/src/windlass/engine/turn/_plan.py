@@ -1,23 +1,30 @@
-"""The plan of one call: the context under its edits, the tools, and their tokens."""
+"""The plan of one call: the context under its edits, the tools, their tokens, and the limits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from windlass.caching.breakpoints import cache_key
 from windlass.caching.meter import prefix_report, weigh
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
-from windlass.engine.injecting.dynamic_block import block_details, with_current_values
-from windlass.engine.turn._fitting import check_budget, check_fits
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import Event, Noted
+from windlass.engine.injecting.each_call import block_details, with_current_values
 from windlass.engine.turn.record import Recorder
-from windlass.history.details import CallDetails, ClearedNote, PlannerDetails, PostponedEdit
+from windlass.errors import BudgetExceeded, ContextTooLong
+from windlass.history.details import (
+    BudgetDetails,
+    CallDetails,
+    ClearedNote,
+    PlannerDetails,
+    PostponedEdit,
+)
 from windlass.messages import Message, Opaque, Text, ToolSpec
 from windlass.text.tokens import request_tokens
-from windlass.window.cut_points import from_user, newest_within
 from windlass.window.driver import NextRequest, RequestNeeds
 from windlass.window.entries import Entry, Item
+from windlass.window.replayed import from_user, newest_within
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 from windlass.wire.thinking import is_thinking
@@ -59,7 +66,7 @@ class Plan:
         return tuple(entry.message for entry in self.entries)
 
 
-def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
+def plan_call(run: CascadeRun, phase_run: PhaseRun, now: float) -> Plan:
     """The phase's next call, made at `now` seconds: from what was said and the edits in force.
 
     Appends no row, emits nothing, changes nothing. Raises SequenceError, ContextTooLong or
@@ -144,7 +151,7 @@ def join_reply(cut: Message, rest: Message) -> Message:
 
 
 def entries_of(
-    run: Run, phase_run: PhaseRun
+    run: CascadeRun, phase_run: PhaseRun
 ) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
     """The entries of the next call before blocks are added, its tools, and its tool choice."""
     entries = phase_run.conversation.window().entries
@@ -155,7 +162,11 @@ def entries_of(
 
 
 def next_call(
-    run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
+    run: CascadeRun,
+    phase_run: PhaseRun,
+    entries: Sequence[Entry],
+    tools: Sequence[ToolSpec],
+    now: float,
 ) -> NextRequest:
     """Return the phase's next call: `entries` with their blocks, and the marks of its cache."""
     counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.messages.blocks
@@ -210,7 +221,7 @@ def _planner_decision(phase_run: PhaseRun) -> PlannerDetails | None:
 
 
 def _tools_and_choice(
-    run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
+    run: CascadeRun, phase_run: PhaseRun, entries: Sequence[Entry]
 ) -> tuple[tuple[ToolSpec, ...], str]:
     """Return the definitions to send, and the choice the model has."""
     shown = [entry.message for entry in entries]
@@ -236,3 +247,75 @@ def _newest_turns(
     rest = [entry for entry in entries if entry.item.id not in pinned]
     shown = pinned | {entry.item.id for entry in newest_within(rest, room, counter.message)}
     return from_user([entry for entry in entries if entry.item.id in shown])
+
+
+_LARGEST = 5
+
+
+def has_room(phase_run: PhaseRun, tokens: int) -> bool:
+    """Whether a request of so many tokens keeps to the model's window and the user's limit."""
+    budget = phase_run.rule.budget
+    limit = budget.limit if budget.limit and budget.on_exceed != "warn" else tokens
+    return tokens <= min(limit, phase_run.room)
+
+
+def check_fits(phase_run: PhaseRun, entries: Sequence[Entry], tokens: int) -> None:
+    """Raise ContextTooLong, naming the five largest messages and the settings that help."""
+    room = phase_run.room
+    if tokens <= room:
+        return
+    count = phase_run.info.counter.message
+    largest = sorted(entries, key=lambda entry: -count(entry.message))[:_LARGEST]
+    listed = "\n".join(
+        f"  {count(entry.message):>8,} tokens  {entry.message.role:<9}"
+        f" {entry.item.phase or '-'}  {entry.item.id}  ({entry.reason})"
+        for entry in largest
+    )
+    info, kept = phase_run.info, phase_run.generation.max_output_tokens
+    margin = "" if info.counter.exact else ", 10 % margin"
+    raise ContextTooLong(
+        f"phase {phase_run.phase.name!r} would send {tokens:,} tokens, but {info.name} takes"
+        f" {room:,} (window {info.window:,}, {kept:,} kept for the reply{margin})."
+        f" The largest messages:\n{listed}\n"
+        "Give the phase a `context` with only the sources it needs, or `context_strategy:"
+        ' "sliding"`, or set `context_retention: "output_only"` on the phase they come from.'
+    )
+
+
+def check_budget(phase_run: PhaseRun, tokens: int) -> BudgetDetails | None:
+    """Hold the request against `max_input_tokens`; returns what the record says of it.
+
+    None: there is no limit, or it is far. Raises BudgetExceeded where the phase says
+    `on_exceed: fail`.
+    """
+    budget = phase_run.rule.budget
+    if budget.limit is None or tokens < budget.limit * budget.warn:
+        return None
+    if tokens > budget.limit and budget.on_exceed == "fail":
+        near = _near(phase_run, tokens)
+        raise BudgetExceeded(
+            f"{near} with on_exceed 'fail'; raise the limit or give the phase less context"
+        )
+    return BudgetDetails(budget.limit, tokens, exceeded=tokens > budget.limit)
+
+
+def tell_budget(emit: Callable[[Event], None], phase_run: PhaseRun, tokens: int) -> None:
+    """Tell the user that a request comes near `max_input_tokens`, or is beyond it."""
+    emit(Noted(phase_run.phase.name, _near(phase_run, tokens)))
+
+
+def _near(phase_run: PhaseRun, tokens: int) -> str:
+    return (
+        f"phase {phase_run.phase.name!r} sends {tokens:,} input tokens; its max_input_tokens is"
+        f" {phase_run.rule.budget.limit:,}"
+    )
+
+
+def tell_choice(
+    emit: Callable[[Event], None], phase_run: PhaseRun, sent: int, snowball: int
+) -> None:
+    """Say once what the phase chose, with the tokens of its first call, which windows shorten."""
+    text, phase_run.choice.text = phase_run.choice.text, ""
+    if text:
+        text += f"; its first call sends {sent:,} tokens, sending everything {snowball:,}"
+        emit(Noted(phase_run.phase.name, text, detail=True))

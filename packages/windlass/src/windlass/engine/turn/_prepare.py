@@ -14,9 +14,8 @@ from functools import partial
 from typing import Final
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
-from windlass.engine.events import Noted
-from windlass.engine.injecting.dynamic_block import prepare_blocks
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.injecting.each_call import prepare_blocks
 from windlass.engine.phase.callouts import pin
 from windlass.engine.turn._plan import Plan, entries_of, plan_call
 from windlass.engine.turn.record import Recorder, with_usage
@@ -30,7 +29,7 @@ from windlass.messages import Message, system, user
 from windlass.safety.fairness import run_in_thread
 from windlass.text.prompts import UNFINISHED, cut_text
 from windlass.text.tokens import request_tokens
-from windlass.window.assemble import says_nothing
+from windlass.window.blocks import says_nothing
 from windlass.window.entries import Edit, Want
 from windlass.window.expire import expired
 from windlass.wire.base import Request, Usage
@@ -43,7 +42,7 @@ _LEAST_SAID: Final = 200
 """Characters to which a message is cut at most when a model is asked for a text about many."""
 
 
-async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
+async def prepare(run: CascadeRun, phase_run: PhaseRun) -> Sequence[Edit]:
     """Do all that acts before the phase's next call is planned; returns the edits that fell due."""
     driver, conversation = phase_run.window.driver, phase_run.conversation
     _feed_conversation(run.record.times, phase_run)
@@ -52,7 +51,7 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     edits = expired(
         [
             one
-            for one in (*phase_run.injected, *phase_run.messages.own)
+            for one in (*phase_run.messages.injected, *phase_run.messages.own)
             if one.id not in phase_run.window.kept
         ],
         phase_run.rule.expiry,
@@ -84,7 +83,7 @@ def _count_all(record: Recorder, phase_run: PhaseRun) -> None:
 
 
 def plan_again(
-    run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong | ThinkingRefused
+    run: CascadeRun, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong | ThinkingRefused
 ) -> Plan:
     """Return a new plan after the provider refused one: shorter, or without thinking."""
     if isinstance(refused, ThinkingRefused):
@@ -92,7 +91,7 @@ def plan_again(
     return shorter_plan(run, phase_run, plan, refused)
 
 
-def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
+def shorter_plan(run: CascadeRun, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
     """Return a new plan after the provider counted more tokens than we did: the newest whole turns.
 
     The corrected count stays in force for the phase, and the record says so. A phase with a
@@ -114,7 +113,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         conversation.policies = policies
         conversation.recount()
         raise refused
-    run.net.needed = True  # everything is no shorter than what was refused
+    run.totals.net.needed = True  # everything is no shorter than what was refused
     name = phase_run.phase.name
     how = "with the oldest turns pruned" if pruned else "with the newest turns"
     notice = (
@@ -123,26 +122,22 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     )
     numbers = RefusedTokens(refused.counted, refused.limit, room)
     left_out = len(plan.entries) - len(shorter.entries)
-    run.record.decide(
-        name,
-        notice,
-        Replanned(
-            turn=phase_run.now.turn,
-            tokens_before=plan.sent,
-            tokens_after=shorter.sent,
-            messages_left_out=left_out,
-            refused=str(refused),
-            counted=refused.counted,
-            limit=refused.limit,
-            room=room,
-        ),
+    told = Replanned(
+        turn=phase_run.now.turn,
+        tokens_before=plan.sent,
+        tokens_after=shorter.sent,
+        messages_left_out=left_out,
+        refused=str(refused),
+        counted=refused.counted,
+        limit=refused.limit,
+        room=room,
     )
-    run.emit(Noted(name, notice))
+    run.tell(name, notice, told)
     return replace(shorter, details=replace(shorter.details, replanned=numbers))
 
 
 def plan_without_thinking(
-    run: Run, phase_run: PhaseRun, plan: Plan, refused: ThinkingRefused
+    run: CascadeRun, phase_run: PhaseRun, plan: Plan, refused: ThinkingRefused
 ) -> Plan:
     """Return a new plan without any signed thinking, after the provider refused it.
 
@@ -173,7 +168,7 @@ def corrected_room(sent: int, refused: ContextTooLong) -> int:
     return math.floor(sent * SHARE_LEFT)
 
 
-def _lower_limit(run: Run, phase_run: PhaseRun, room: int) -> None:
+def _lower_limit(run: CascadeRun, phase_run: PhaseRun, room: int) -> None:
     """From now on a request of the phase may have `room` tokens at most, by our count."""
     driver = phase_run.window.driver
     if driver.most_tokens is not None:
@@ -194,7 +189,7 @@ def _feed_conversation(times: Mapping[str, float], phase_run: PhaseRun) -> None:
     pin(phase_run)
 
 
-async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
+async def _write_texts(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Ask the phase's model for the texts that its next window wants, once each.
 
     The tokens and the answer are recorded and charged; a model that fails changes nothing:
@@ -220,7 +215,7 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
                 text = "a text for the window"
                 phase_run.conversation.supply(want.key, answer)
         price = run.charge(phase_run.info, usage)
-        run.net.spent += price or 0.0
+        run.totals.net.spent += price or 0.0
         row = replace(phase_run.row(NodeType.DECISION), text=text, details=details)
         run.record.append([with_usage(row, phase_run.info.name, usage, price)])
 

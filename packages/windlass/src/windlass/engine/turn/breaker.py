@@ -18,7 +18,7 @@ from typing import Final
 from windlass.caching.rates import money
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
-from windlass.engine._meters import Net
+from windlass.engine._session_state import Net
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.history.base import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, cycle, islice
 
 from windlass.caching.rates import cost, priced_as
@@ -20,7 +20,7 @@ from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
-from windlass.engine.injecting.dynamic_block import prepare_blocks
+from windlass.engine.injecting.each_call import prepare_blocks
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.phase.verdicts import VERDICT_TOKENS
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS
@@ -30,7 +30,7 @@ from windlass.ledger.charges import Charge
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
 from windlass.text.tokens import FamilyCounter, request_tokens
-from windlass.window.assemble import assemble
+from windlass.window.blocks import assemble
 from windlass.window.entries import show
 
 
@@ -132,7 +132,7 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         changes = models[0].changes if models else {}
         changes |= {"tackle": ()} if first.tackle == "manifest" else {}
         first = first.model_copy(update=changes)
-        run = replace(run, cascade=whole.model_copy(update={"phases": (first, *phases[1:])}))
+        run = run.with_cascade(whole.model_copy(update={"phases": (first, *phases[1:])}))
     servers = needed_servers(run)
     try:
         await add_server_tools(run, servers)
@@ -171,7 +171,7 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         dollars=cost(name, hosted, 0),
         most_calls=bound.total.calls,
         most_dollars=None if bound.total.unpriced else bound.total.dollars,
-        search=run.search.model if run.search else None,
+        search=run.access.search.model if run.access.search else None,
     )
 
 

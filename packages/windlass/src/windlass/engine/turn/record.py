@@ -7,6 +7,7 @@ snowball would have sent is told at every call.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -121,13 +122,9 @@ class Recorder:
 
     def recorder_of_sounding(self, phase: str, index: int) -> Recorder:
         """A recorder of the same session for one sounding, which hears nothing of the others."""
-        own = Recorder(self.store, self.session_id, self._clock, self.new_id)
-        own._at = self._at
+        own = copy.copy(self)
         own.born, own.traces, own.times = self.born.copy(), self.traces.copy(), self.times.copy()
-        own.said = self.said
-        own.sounding = phase, index
-        own.recorded = self.recorded
-        own._edits = self._edits
+        own.on_append, own.sounding = (lambda *_: None), (phase, index)
         return own
 
     def take_over(self, own: Recorder) -> None:

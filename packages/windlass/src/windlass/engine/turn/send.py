@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.resume.journal import TakenStep, digest_of, failure_of, reply_only
 from windlass.errors import ProviderError, WindlassError
 from windlass.history.row_details import CallAnswered, CallSent
@@ -19,7 +19,7 @@ from windlass.wire.calls import with_own_ids
 
 
 async def send(
-    run: Run,
+    run: CascadeRun,
     phase_run: PhaseRun,
     request: Request,
     on_text: Callable[[str], None] = lambda _: None,
@@ -30,16 +30,15 @@ async def send(
     Nothing is sent a second time: whether to try again is the user's decision. `asks` tells apart
     what a turn asks beside its call; such a reply has no row of its own.
     """
-    now, name = phase_run.now, phase_run.phase.name
     if request.output_schema is not None and phase_run.info.name in run.notices.no_schemas:
         request = replace(request, output_schema=None)  # it is asked for in words
-    place = replace(run.record.turn(name, now.attempt, now.turn), asks=asks)
+    place = replace(run.step_of(phase_run), asks=asks)
     model = phase_run.provider, phase_run.info.name
     return await take_step(run, place, *model, request, on_text, has_row=not asks)
 
 
 async def take_step(  # noqa: PLR0917
-    run: Run,
+    run: CascadeRun,
     place: Step,
     provider: Provider,
     name: str,

@@ -14,15 +14,23 @@ from dataclasses import replace
 from functools import partial
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
-from windlass.engine.injecting.dynamic_block import note_sent
+from windlass.engine.injecting.each_call import note_sent
 from windlass.engine.phase.callouts import mark_matches
 from windlass.engine.resume.journal import TakenStep, bill_step
 from windlass.engine.turn._answer import answer_calls, refuse_calls
 from windlass.engine.turn._cache import take_report
-from windlass.engine.turn._fitting import has_room, tell_budget, tell_choice
-from windlass.engine.turn._plan import Plan, join_reply, plan_call, plan_rest, request_of
+from windlass.engine.turn._plan import (
+    Plan,
+    has_room,
+    join_reply,
+    plan_call,
+    plan_rest,
+    request_of,
+    tell_budget,
+    tell_choice,
+)
 from windlass.engine.turn._prepare import longest_of, plan_again, prepare
 from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import send
@@ -33,8 +41,9 @@ from windlass.engine.turn.windows import (
     tell_thinking,
 )
 from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
-from windlass.history.base import CallRecord, NodeType, ShownMessage, request_hash
+from windlass.history.base import CallRecord, NodeType, Row, ShownMessage, request_hash
 from windlass.history.decisions import Continuation
+from windlass.history.details import CallDetails
 from windlass.history.window_rows import edit_records
 from windlass.messages import user
 from windlass.safety.fairness import run_in_thread, wait_for_turn
@@ -43,7 +52,7 @@ from windlass.window.entries import Edit, Entry, Item
 from windlass.wire.base import Reply
 
 
-async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
+async def take_turn(run: CascadeRun, phase_run: PhaseRun) -> Reply:
     """Make the phase's next call, run the tools it asks for, and record both.
 
     Raises ContextTooLong or BudgetExceeded before anything is sent, ProviderError
@@ -57,9 +66,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 
     # Plan: what is sent, and why. Never send what cannot be accepted. What the record holds is
     # planned as of then, and what is new as of now.
-    now = phase_run.now
-    turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
-    run.record.set_time(run.journal.sent_at(turn))
+    run.record.set_time(run.journal.sent_at(run.step_of(phase_run)))
     plan = plan_call(run, phase_run, run.record.clock())
     tell_choice(run.emit, phase_run, plan.sent, plan.sent + plan.saved)
 
@@ -83,7 +90,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     return reply
 
 
-def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan | None:
+def _ask_for_rest(run: CascadeRun, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan | None:
     """Return the call that asks for the rest of a reply; None where it has no room."""
     name, now, most = phase_run.phase.name, phase_run.now, phase_run.generation
     question = user(CONTINUE_TEXT)
@@ -102,70 +109,85 @@ def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan 
 
 
 async def _call(
-    run: Run, phase_run: PhaseRun, plan: Plan, edits: Sequence[Edit] = ()
+    run: CascadeRun, phase_run: PhaseRun, plan: Plan, edits: Sequence[Edit] = ()
 ) -> tuple[Reply, Item]:
     """Send what is planned, and record the reply; `edits` are those that fell due before.
 
     A reply that goes on with one that was cut is recorded with the text of both.
     """
-    name, record, counter = phase_run.phase.name, run.record, phase_run.info.counter
+    record, rest_of = run.record, plan.rest_of
     started, is_recorded = record.clock(), record.follows_record
     taken = await _send(run, phase_run, plan)
+
+    # What it cost, beside what it should have.
     reply, details = take_report(run, phase_run, plan, taken.reply, started)
     billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
     run.caches.previous = plan.weighed
     reply, told = bill_step(run.journal, replace(taken, reply=reply))
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
-    if plan.rest_of is not None:
-        told = replace(told, continues=plan.rest_of.id, rest=reply.message.text)
-        reply = replace(reply, message=join_reply(plan.rest_of.message, reply.message))
-        record.withdraw(plan.rest_of)
-        phase_run.messages.own.remove(plan.rest_of)
+    if rest_of is not None:
+        told = replace(told, continues=rest_of.id, rest=reply.message.text)
+        reply = replace(reply, message=join_reply(rest_of.message, reply.message))
+        record.withdraw(rest_of)
+        phase_run.messages.own.remove(rest_of)
 
     # The reply with what the call saw and why, in one batch.
     new_edits = [*edits, *take_new_edits(phase_run)]
     tell_thinking(run, phase_run, new_edits)
     changes = edit_records(new_edits)
+    row = record.stamp(replace(_reply_row(phase_run, plan, reply, price), details=told))
+    details = replace(details, blocks_bill=billed, edits=record.edits + len(changes))
+    rows = [row]
+    if phase_run.rule.policy is not None:
+        rows.append(selection_row(phase_run, phase_run.rule.policy, plan.entries, row))
+    call = _call_record(phase_run, plan, row.trace_id, details)
+    items = record.append(rows, calls=[call], edits=changes)
+
+    # From now on it is said.
+    phase_run.messages.own += items
+    phase_run.window.driver.answered(items[0], goes_on=None if rest_of is None else rest_of.id)
+    mark_matches(run, phase_run, items)
+    await run_in_thread(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
+    usage = reply.usage
+    totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, reply.seconds)
+    run.emit(CallEnded(phase_run.phase.name, phase_run.now.turn, *totals, is_recorded))
+    return reply, items[0]
+
+
+def _reply_row(phase_run: PhaseRun, plan: Plan, reply: Reply, price: float | None) -> Row:
+    """Return the row of a reply, with what its call took and left out."""
     asked_by_results = phase_run.messages.own[-1].node == NodeType.TOOL_RESULT
     node = NodeType.FOLLOW_UP if asked_by_results else NodeType.AGENT
-    row = replace(
-        with_usage(phase_run.row(node, reply.message), phase_run.info.name, reply.usage, price),
+    row = phase_run.row(node, reply.message)
+    return replace(
+        with_usage(row, phase_run.info.name, reply.usage, price),
         parent_id=phase_run.trace_id,
         duration_ms=reply.seconds * 1_000,
         full_history_size=plan.snowball,
         context_size=len(plan.entries),
         tokens_saved=plan.saved,
-        details=told,
     )
-    row = record.stamp(row)
-    specs = [spec.to_openai() for spec in plan.tools]
-    call = CallRecord(
-        trace_id=row.trace_id,
+
+
+def _call_record(
+    phase_run: PhaseRun, plan: Plan, trace_id: str, details: CallDetails
+) -> CallRecord:
+    """Return what a call saw, as it is recorded with its reply."""
+    count, specs = phase_run.info.counter.message, [spec.to_openai() for spec in plan.tools]
+    return CallRecord(
+        trace_id=trace_id,
         model=phase_run.info.name,
-        shown=tuple(_shown(entry, counter.message(entry.message)) for entry in plan.entries),
+        shown=tuple(_shown(entry, count(entry.message)) for entry in plan.entries),
         request_hash=request_hash([message.key for message in plan.messages], specs),
         tools=tuple(specs),
         sent_tokens=plan.sent,
         full_tokens=plan.sent + plan.saved,
         bodies=tuple(entry.message for entry in plan.entries if entry.edited),
-        details=replace(details, blocks_bill=billed, edits=record.edits + len(changes)),
+        details=details,
     )
-    rows = [row]
-    if phase_run.rule.policy is not None:
-        rows.append(selection_row(phase_run, phase_run.rule.policy, plan.entries, row))
-    items = record.append(rows, calls=[call], edits=changes)
-    phase_run.messages.own += items
-    cut = None if plan.rest_of is None else plan.rest_of.id
-    phase_run.window.driver.answered(items[0], goes_on=cut)
-    mark_matches(run, phase_run, items)
-    await run_in_thread(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
-    usage = reply.usage
-    totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, reply.seconds)
-    run.emit(CallEnded(name, phase_run.now.turn, *totals, is_recorded))
-    return reply, items[0]
 
 
-async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> TakenStep:
+async def _send(run: CascadeRun, phase_run: PhaseRun, plan: Plan) -> TakenStep:
     name = phase_run.phase.name
     if plan.details.budget is not None:
         tell_budget(run.emit, phase_run, plan.sent)

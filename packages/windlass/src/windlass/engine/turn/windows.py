@@ -9,20 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.history.base import NodeType, Row
 from windlass.history.decisions import ThinkingLeftOut
 from windlass.history.window_rows import window_selection_of
 from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens
-from windlass.window.assemble import assemble
+from windlass.window.blocks import assemble
 from windlass.window.entries import Edit, Entry, targets
 from windlass.window.options import Policy
 from windlass.window.originals import file_name
 from windlass.wire.thinking import without_thinking
 
 
-def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
+def room_for_messages(run: CascadeRun, phase_run: PhaseRun, limit: int) -> int:
     """Return the tokens that a request's limit leaves for messages once its tools are defined."""
     first = [entry.message for entry in assemble(phase_run.messages.blocks, ())]
     tools: Sequence[ToolSpec] = run.definitions(phase_run.allowed, first)
@@ -53,7 +53,7 @@ def lasting_edits(phase_run: PhaseRun) -> Mapping[str, Edit]:
     return {id_: e for id_, e in edits.items() if whole or e.because != "strip" or id_ in own}
 
 
-def tell_thinking(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
+def tell_thinking(run: CascadeRun, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
     """Say which replies' thinking a call leaves out, and why, where it is the first to do so."""
     stripped = [edit for edit in edits if edit.because == "strip"]
     if not stripped:
@@ -92,11 +92,13 @@ def selection_row(phase_run: PhaseRun, policy: Policy, entries: Sequence[Entry],
     )
 
 
-def keep_originals(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
+def keep_originals(run: CascadeRun, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
     """Make the visible file of each tool result that is shown shortened from now on."""
     if not edits:
         return
-    originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.messages.own)}
+    originals = {
+        item.id: item.message for item in (*phase_run.messages.injected, *phase_run.messages.own)
+    }
     originals |= {item.id: item.message for item in phase_run.conversation.items}
     store, session = run.record.store, run.record.session_id
     for edit in edits:

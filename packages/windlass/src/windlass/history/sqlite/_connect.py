@@ -18,10 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from windlass.errors import StoreError, UsageError
-from windlass.history._blobs import Blobs
-from windlass.history._lost import Lost
-from windlass.history.sqlite._migrations import READABLE, STEPS, migrate, version
-from windlass.history.sqlite._schema import WHOLE_LOGS
+from windlass.history._blobs import Blobs, Lost
+from windlass.history.sqlite._schema import READABLE, STEPS, WHOLE_LOGS, migrate, version
 from windlass.safety.own_files import make_folder, open_new, refuse_shared
 
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)

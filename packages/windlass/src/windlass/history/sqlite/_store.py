@@ -50,9 +50,8 @@ from windlass.history.sqlite._connect import (
     open_writing,
     store_errors,
 )
-from windlass.history.sqlite._migrations import STEPS, version
-from windlass.history.sqlite._session_rows import TABLES, SqliteSession
-from windlass.history.sqlite._store_proof import SqliteProof
+from windlass.history.sqlite._schema import STEPS, version
+from windlass.history.sqlite._session_rows import TABLES, SqliteProof, SqliteSession
 from windlass.history.sqlite._user_sql import only_select, select
 from windlass.safety.interrupting import interruptible
 from windlass.safety.own_files import make_private, sync_folder

@@ -19,9 +19,15 @@ from windlass.text.prompts import (
 )
 from windlass.window._pending import PendingEdits
 from windlass.window._survive import flat, outcome
-from windlass.window.compaction._calls import CallTexts, plan_state, read_call
-from windlass.window.compaction._chunks import HEADER_CHARS, Chunk, chunks_of
-from windlass.window.failures import has_failed
+from windlass.window.compaction._chunks import (
+    HEADER_CHARS,
+    CallTexts,
+    Chunk,
+    chunks_of,
+    plan_state,
+    read_call,
+)
+from windlass.window.digests import has_failed
 from windlass.window.names import names_in, names_said, whole_names
 
 _CONCLUSIONS: Final = 0.12

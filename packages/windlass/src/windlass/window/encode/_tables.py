@@ -7,6 +7,14 @@ and then one line for each object; what all objects of a table have in common st
 `key=value`, among the keys, and so does a column that counts the rows, `key=1..20`. A text that
 is JSON itself, as tools wrap what they got, is `json` and its value. Values, number texts and the
 order of lists are kept, the order of keys and white space between values need not be.
+
+JSON as values that remember how their numbers were written.
+
+`1.10` and `1e5` are no floats here: nothing that a text said may read differently later.
+
+A Python list of tuples, as databases answer through a driver, with a line for each tuple.
+
+Reads back letter for letter: what would not is left as it was.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from windlass.messages import Text
 from windlass.text.prompts import summary_header
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._survive import outcome, summarised
+from windlass.window.digests import with_failure
 from windlass.window.entries import Entry
-from windlass.window.failures import with_failure
 from windlass.window.policies.shared import ERROR_CHARS
 from windlass.wire.responses_calls import is_keys
 

@@ -18,10 +18,10 @@ from typing import Final
 from windlass.messages import Message, Part, Text
 from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window._pending import PendingEdits, Proposal
+from windlass.window.digests import lines_of_failure
 from windlass.window.encode import is_encoded
 from windlass.window.encode import short_forms as forms
 from windlass.window.encode.short_forms import cut
-from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind
 from windlass.window.originals import reference
 from windlass.window.policies.cuts import asked_for, new_results

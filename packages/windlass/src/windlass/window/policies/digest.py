@@ -20,10 +20,10 @@ from windlass.window.digests import (
     chars_of,
     digest,
     error_lines,
+    lines_of_failure,
     words_of,
 )
 from windlass.window.encode.command_output import clean
-from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind
 from windlass.window.names import looked_at, names_said
 from windlass.window.policies.shared import ERROR_CHARS

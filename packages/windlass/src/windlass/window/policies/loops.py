@@ -20,7 +20,7 @@ from windlass.window._survive import (
     flat,
     with_lost_names,
 )
-from windlass.window.policies.rare.folding import folded
+from windlass.window.policies.rare import folded
 from windlass.window.policies.shared import ERROR_CHARS
 
 TASK: Final = "[Original Task]"

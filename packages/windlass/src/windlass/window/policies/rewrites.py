@@ -16,7 +16,7 @@ from windlass.messages import Message, Opaque, ToolCall
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._shell import with_body
 from windlass.window._survive import with_texts
-from windlass.window.failures import has_failed
+from windlass.window.digests import has_failed
 from windlass.window.kinds import COMMANDS, NOTHING, FileAccess, arguments_of
 
 REWRITTEN: Final = "[{chars} characters, written anew later; {recall_hint}]"

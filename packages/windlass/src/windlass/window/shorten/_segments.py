@@ -1,9 +1,17 @@
-"""A text in segments: its lines, each with its end, long ones parted between their words."""
+"""A text in segments: its lines, each with its end, long ones parted between their words.
+
+Forms of lines: what is left of a line when its words and numbers are taken for any others.
+
+A form that many lines share is frequent. Lines of rare forms are written more coarsely, so that
+prose and code, where each line has a form of its own, have few.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
@@ -134,3 +142,64 @@ def _end_of(lines: Sequence[str], places: Sequence[int]) -> int:
 def _part_end(line: str, middle: int) -> int:
     end = max([line.rfind(sign, middle - _BACK, middle) + len(sign) for sign in _BREAKS])
     return end if end > middle - _BACK else middle
+
+
+_TOKEN: Final = re.compile(r"[\w./@~+%\\-]+|[^\w\s]")
+_NUMBER: Final = re.compile(r"([+-]?)\d+(?:[.,]\d+)*([^\W\d_]{1,3}|%)?")
+FREQUENT: Final = 8
+"""Lines that share a frequent form, at least."""
+
+
+def split(text: str, most: int | None = None) -> list[str]:
+    """Words, numbers, paths and punctuation of a text, or of its first `most` characters."""
+    return _TOKEN.findall(text, 0, len(text) if most is None else most)
+
+
+@lru_cache(maxsize=1 << 15)
+def class_of(token: str) -> str:
+    """What a token is: `0` a number (with minus and unit), `w` a word, `x` a mixture, or itself.
+
+    >>> [class_of(token) for token in ("-1.5", "30ms", "größer", "a/b.c", "::")]
+    ['-0', '0ms', 'w', 'x', '::']
+    """
+    if token.isalpha():
+        return "w"
+    number = _NUMBER.fullmatch(token)
+    if number:
+        return f"{'-' * (number[1] == '-')}0{number[2] or ''}"
+    return "x" if any(map(str.isalnum, token)) else token
+
+
+class Templates:
+    """The form of each segment of a text.
+
+    `keys` are the forms (an empty one: it is blank), `rows` the places of each frequent one.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.tokens: list[list[str]] = [split(text, LINE) for text in texts]
+        self.classes: list[list[str]] = [[*map(class_of, tokens)] for tokens in self.tokens]
+        self.keys: list[str] = [*map(" ".join, self.classes)]
+        counts = Counter(self.keys)
+        del counts[""]
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        coarse: dict[str, str] = {"": ""}
+        for at, key in enumerate(self.keys):
+            if counts[key] >= FREQUENT:
+                places[key].append(at)
+                continue
+            if key not in coarse:
+                coarse[key] = _collapsed(self.classes[at])
+            self.keys[at] = coarse[key]
+        self.rows: Mapping[str, list[int]] = places
+        """By frequent form the places that have it."""
+
+
+def _collapsed(classes: Sequence[str]) -> str:
+    """Return a form with any words in a row as one; it begins as none that is frequent."""
+    parts = ["~"]
+    for one in classes:
+        part = "w" if one == "x" else one
+        if part != "w" or parts[-1] != "w":
+            parts.append(part)
+    return " ".join(parts)

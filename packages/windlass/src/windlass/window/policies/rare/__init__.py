@@ -1,1 +1,0 @@
-"""Policies that are off in every profile but `spec`: the documented behaviour."""
