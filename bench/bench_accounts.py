@@ -36,8 +36,8 @@ from tests_inspector.conftest import signed_in
 import windlass as library
 from windlass.cli import main as command_line
 from windlass.history.sqlite import SqliteStore
-from windlass.hooks._mcp_answers import ToolAnswers
 from windlass.settings.settings import Settings
+from windlass_agents._mcp_answers import ToolAnswers
 
 _CENT = 0.00005
 """Half of the last digit that pages and sentences print."""

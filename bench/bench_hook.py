@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import windlass
-from windlass.hooks.installing import hook_command
+from windlass_agents.installing import hook_command
 
 KILOBYTES = (1, 50, 500)
 BAR_MS = 50.0
@@ -97,7 +97,7 @@ class Agent:
         """The process that stays (0: there is none)."""
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                is_one = b"windlass.hooks.server" in (folder / "cmdline").read_bytes().split(b"\0")
+                is_one = b"windlass_agents.server" in (folder / "cmdline").read_bytes().split(b"\0")
                 if is_one and (folder / "cwd").readlink().is_relative_to(self.state):
                     return int(folder.name)
             except OSError:

@@ -22,9 +22,9 @@ from tests.attacks.conftest import odd_words
 from tests.cli.conftest import CommandLine
 from tests.support.hooks_events import HookedAgent, after, bash, kept, log
 from windlass.errors import StoreError, UsageError
-from windlass.hooks.kept_originals import originals_folder
 from windlass.settings.fields import SettingFields
 from windlass.settings.settings import Settings
+from windlass_agents.kept_originals import originals_folder
 
 pytestmark = [
     pytest.mark.timeout(60),

@@ -22,8 +22,8 @@ from tests.support.report_costs import PRICED
 from tests.support.web_sessions import ODD, store_sessions
 from windlass.caching.rates import money
 from windlass.history.sqlite import SqliteStore
-from windlass.hooks._mcp_answers import ToolAnswers
 from windlass.settings.settings import Settings
+from windlass_agents._mcp_answers import ToolAnswers
 
 CENT = 0.00005
 """Half of the last digit that is printed."""

@@ -8,7 +8,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from windlass.hooks.handler import HookHandler, HookRequest
+from windlass_agents.handler import HookHandler, HookRequest
 
 MODEL = "claude-sonnet-4-5-20250929"
 USAGE = {

@@ -10,10 +10,10 @@ from typing import Any
 
 from windlass.errors import UsageError
 from windlass.history.base import Store
-from windlass.hooks.handler import HookAnswer, HookHandler, HookRequest
-from windlass.hooks.hook_journal import HookJournal, HookLine
-from windlass.hooks.kept_originals import find_original
 from windlass.messages import Message
+from windlass_agents.handler import HookAnswer, HookHandler, HookRequest
+from windlass_agents.hook_journal import HookJournal, HookLine
+from windlass_agents.kept_originals import find_original
 
 SESSION = "5f0c1a52-0c6b-4f43-9a51-1f4f6a3f0b11"
 

@@ -19,9 +19,9 @@ from tests.support.web_sessions import HOSTILE, ODD, store_sessions
 from windlass.engine.opening import open_session
 from windlass.history.base import Batch, SessionFilter
 from windlass.history.sqlite import SqliteStore
-from windlass.hooks.hooked_sessions import store_hooked
 from windlass.messages import assistant, user
 from windlass.report.inspected import InspectedSession
+from windlass_agents.hooked_sessions import store_hooked
 from windlass_inspector._rendering import address
 
 PRICES: Final = "anthropic/claude-sonnet-4-5"

@@ -21,11 +21,17 @@ if TYPE_CHECKING:
     # What is the same for all inner tasks, and sent once: the user's tools and providers.
     from windlass.api.opening import SharedObjects as SharedObjects
 
+    # Raise TrustNeeded or StoreError for a store that somebody else may have put there.
+    from windlass.api.opening import check_store as check_store
+
     # Read the settings that hold in `folder` (default: the current one), and find providers.
     from windlass.api.opening import open_resources as open_resources
 
     # Return the store that the settings name; `existing`: raise UsageError where there is none.
     from windlass.api.opening import open_store as open_store
+
+    # What a model's input costs with its prompt cache, in units of a fresh input token.
+    from windlass.caching.prices import Prices as Prices
 
     # A user's own price of a model, in US dollars per million tokens, without tiers.
     from windlass.caching.rates import Override as Override
@@ -45,23 +51,65 @@ if TYPE_CHECKING:
     # Return the source of the price of `provider/model`, for people.
     from windlass.caching.rates import price_source as price_source
 
+    # Return what input costs at `provider/model`, in units of a fresh token of it.
+    from windlass.caching.rates import prices_of as prices_of
+
     # The rate of `provider/model`: the user's own, else the listed one; None: neither is.
     from windlass.caching.rates import rate as rate
 
     # A checked cascade, the tools it may use, and its sub-cascades.
     from windlass.cascade.children import ReadyCascade as ReadyCascade
 
+    # Commands under one word.
+    from windlass.cli.app import CommandGroup as CommandGroup
+
     # Make a function the command of its name, or of `name`.
     from windlass.cli.app import command as command
+
+    # Run the work on an event loop of its own, and return its result.
+    from windlass.cli.ending import run_interruptibly as run_interruptibly
 
     # Return the settings of a command that only takes `--store`.
     from windlass.cli.named_store import read_settings as read_settings
 
+    # Return the time, in seconds since 1970, that an option names: an ISO date in UTC, or an age.
+    from windlass.cli.named_store import read_time as read_time
+
+    # .
+    from windlass.cli.options import Processes as Processes
+
     # The option `--store` of a command.
     from windlass.cli.options import StoreOption as StoreOption
 
+    # Print a note on standard error.
+    from windlass.cli.output import note as note
+
     # Where a command prints its answer.
     from windlass.cli.output import out as out
+
+    # Print a value as JSON if the user asked for that (`--json`), and say whether they did.
+    from windlass.cli.output import printed_as_json as printed_as_json
+
+    # .
+    from windlass.cli.output import progress as progress
+
+    # US dollars as a cell; `no price` where they are not known.
+    from windlass.cli.printed_tables import dollar_cell as dollar_cell
+
+    # Print a table below its title; the columns with the heads `whole` are never folded.
+    from windlass.cli.printed_tables import print_table as print_table
+
+    # Discard what is still written to a standard stream: its reader went away.
+    from windlass.cli.standard_streams import silence_stream as silence_stream
+
+    # A conversation as it grows, and what each call sees of it.
+    from windlass.context.context import Context as Context
+
+    # A message or a tool in one of the forms.
+    from windlass.context.lists import Chat as Chat
+
+    # .
+    from windlass.declared import Name as Name
 
     # Start the servers and make their tools known to the run.
     from windlass.engine.cascade import add_server_tools as add_server_tools
@@ -196,11 +244,17 @@ if TYPE_CHECKING:
     # What the name of a history begins with that is a memory bank and no run of a cascade.
     from windlass.history.base import BANK as BANK
 
+    # Rows that are said in a session: what a snowball carries on.
+    from windlass.history.base import BORN as BORN
+
     # The name and the instructions of a phase that answers messages; nobody wrote them.
     from windlass.history.base import CHAT as CHAT
 
     # There: the session that it was forked from.
     from windlass.history.base import FORKED_FROM as FORKED_FROM
+
+    # What the newest run of a store is called, besides its name.
+    from windlass.history.base import LATEST as LATEST
 
     # In the definition that a session begins with: what a resumed run needs beside it.
     from windlass.history.base import RAN as RAN
@@ -264,6 +318,9 @@ if TYPE_CHECKING:
     # Return a status for people, with the reason where it has one.
     from windlass.history.base import in_words as in_words
 
+    # The JSON of messages by their keys, of those whose key begins so; `most` of them at most.
+    from windlass.history.bodies_at_once import bodies_beginning as bodies_beginning
+
     # The kinds of rows whose messages may have cards.
     from windlass.history.card_rows import NODES as NODES
 
@@ -273,8 +330,20 @@ if TYPE_CHECKING:
     # What a plugin for a kind of store announces: the module that opens it.
     from windlass.history.places import StoreModule as StoreModule
 
+    # Return the store of a store; `existing`: raise UsageError where there is none.
+    from windlass.history.places import open_place as open_place
+
+    # A store in `folder`, which is made where it is missing.
+    from windlass.history.sqlite import SqliteStore as SqliteStore
+
     # Where a session calls a model: steps of one session are equal where the place is the same.
     from windlass.history.step import Step as Step
+
+    # Return the folders of sessions that exist on this machine.
+    from windlass.importing.agent_folders import agent_folders as agent_folders
+
+    # Return the file of a session.
+    from windlass.importing.agent_folders import find_agent_session as find_agent_session
 
     # Why an answer is left out that `Answers` has counted already.
     from windlass.importing.base import COUNTED as COUNTED
@@ -327,6 +396,12 @@ if TYPE_CHECKING:
     # A usage of four counts, as a file has them; None where none of them is a number above 0.
     from windlass.importing.base import usage_of_counts as usage_of_counts
 
+    # How the name of a side chain's file begins, which may lie beside that of its session.
+    from windlass.importing.claude_code import SIDE_CHAIN as SIDE_CHAIN
+
+    # The records of a session as a tree, which may grow.
+    from windlass.importing.claude_code import ClaudeTranscript as ClaudeTranscript
+
     # Return a usage in Codex's words; like OpenAI's, its input includes what was cached.
     from windlass.importing.codex import usage_of_codex as usage_of_codex
 
@@ -345,6 +420,9 @@ if TYPE_CHECKING:
     # A format of files.
     from windlass.importing.formats import FileFormat as FileFormat
 
+    # A file of records; `skipped` counts by reason what was left out of it as it was read.
+    from windlass.importing.json_files import NamedFile as NamedFile
+
     # A file of JSON lines, or of one JSON text.
     from windlass.importing.json_files import RecordedFile as RecordedFile
 
@@ -357,8 +435,29 @@ if TYPE_CHECKING:
     # The key in a session's definition under which it says from what it was imported.
     from windlass.importing.storing import IMPORTED as IMPORTED
 
+    # The key below `IMPORTED` with the folder in which the program worked, where it was recorded.
+    from windlass.importing.storing import PROJECT as PROJECT
+
+    # A result that was shortened before its model saw it: the transcript has the short form.
+    from windlass.importing.storing import ShownShort as ShownShort
+
+    # A recording in the store, with the calls that no other session there has.
+    from windlass.importing.storing import StoredSession as StoredSession
+
+    # The session that has each answer of another program's recording, by the answer's id.
+    from windlass.importing.storing import answers_in as answers_in
+
     # What a session was imported from, and how good its evidence is; empty: not imported.
     from windlass.importing.storing import evidence_text as evidence_text
+
+    # What a session's definition (`SessionStart.cascade`) says of its import; empty: no import.
+    from windlass.importing.storing import imported_from as imported_from
+
+    # Store a recording as a session, or the part of it that is not stored yet.
+    from windlass.importing.storing import store_recording as store_recording
+
+    # Yield the recordings of a file, or of all files in a folder and its folders.
+    from windlass.importing.streams import recordings as recordings
 
     # The nodes of a file, in the order in which they were added.
     from windlass.importing.tree import ConversationTree as ConversationTree
@@ -391,6 +490,21 @@ if TYPE_CHECKING:
     # Return the charges added up.
     from windlass.ledger.charges import total_of as total_of
 
+    # The banks of a store.
+    from windlass.memory.banks import Banks as Banks
+
+    # One version of what is remembered under a key of a bank.
+    from windlass.memory.banks import Memory as Memory
+
+    # Texts by the words in them.
+    from windlass.memory.matching import WordIndex as WordIndex
+
+    # Return those of the items that belong to a task by their texts, the best first.
+    from windlass.memory.matching import best_matches as best_matches
+
+    # Return a text in pieces of whole paragraphs, each with the number of its first line, from 1.
+    from windlass.memory.passages import split_text as split_text
+
     # One message, frozen and equal by content.
     from windlass.messages import Message as Message
 
@@ -415,6 +529,9 @@ if TYPE_CHECKING:
     # `text` fit for UTF-8: halves of one character joined, a lone surrogate made U+FFFD.
     from windlass.messages import clean_text as clean_text
 
+    # The message whose `to_dict` is `stored`.
+    from windlass.messages import from_dict as from_dict
+
     # Return a user message of texts and pictures.
     from windlass.messages import user as user
 
@@ -424,8 +541,20 @@ if TYPE_CHECKING:
     # Answers requests.
     from windlass.providers.base import Provider as Provider
 
+    # A policy of windows, and its name in tables.
+    from windlass.replays.named_policies import ReplayPolicy as ReplayPolicy
+
     # Return the policies, each once and in order.
     from windlass.replays.named_policies import policies_of as policies_of
+
+    # Return the policy that a user names as `windlass.cascade.policies.policy_of` says.
+    from windlass.replays.named_policies import policy_of as policy_of
+
+    # What a policy costs, and keeps in view, on a recording or on several, at some prices.
+    from windlass.replays.outcomes import PolicyCost as PolicyCost
+
+    # One recording under each policy at each of the prices.
+    from windlass.replays.outcomes import RecordingReplay as RecordingReplay
 
     # Recordings under policies: each by itself, and all together in `totals`.
     from windlass.replays.outcomes import Replay as Replay
@@ -439,11 +568,20 @@ if TYPE_CHECKING:
     # Return the recording, where there is only one.
     from windlass.replays.outcomes import only_one as only_one
 
+    # Return a row for each recording, the dearest first: its cost, and that under each policy.
+    from windlass.replays.outcomes import sessions_table as sessions_table
+
     # Return what each policy costs and keeps in view.
     from windlass.replays.outcomes import totals_table as totals_table
 
+    # The prices of each recording's own model.
+    from windlass.replays.pricing import OWN as OWN
+
     # Return the prices, each once.
     from windlass.replays.pricing import check_prices as check_prices
+
+    # Return the prices that a user names, for a recording with `model`.
+    from windlass.replays.pricing import find_prices as find_prices
 
     # Yield the conversations of a session, without those below it.
     from windlass.replays.replayable import conversations_of as conversations_of
@@ -451,11 +589,20 @@ if TYPE_CHECKING:
     # Return each recording under each policy at each of the prices.
     from windlass.replays.running import replay_all as replay_all
 
+    # A session by itself: its calls and their bills.
+    from windlass.report.account import Account as Account
+
+    # A session's account, and those of the sessions under it, newest last.
+    from windlass.report.account import AccountTree as AccountTree
+
     # Return what calls of a store's sessions would have cost that cost nothing.
     from windlass.report.account import free_calls as free_calls
 
     # A decision, validation or error of the session, in one line.
     from windlass.report.call_views import Note as Note
+
+    # Return what people know a session by: its day and its first words.
+    from windlass.report.call_views import title_of as title_of
 
     # The first words in some rows of a session, but for what was put in (a skill's text).
     from windlass.report.call_views import words_in as words_in
@@ -469,6 +616,12 @@ if TYPE_CHECKING:
     # One message of a call's window.
     from windlass.report.calls import Seen as Seen
 
+    # Return the same of accounts that were read.
+    from windlass.report.costs import cost_of as cost_of
+
+    # What each phase of a session cost; models that cost nothing at the prices of `price_as`.
+    from windlass.report.costs import session_cost as session_cost
+
     # One call explained: the policy in force, what it decided, and what that saved.
     from windlass.report.explanation import Explanation as Explanation
 
@@ -477,6 +630,9 @@ if TYPE_CHECKING:
 
     # What is written out of a session.
     from windlass.report.exporting import ExportedSession as ExportedSession
+
+    # Return a message without the credentials that can be told from the look of its texts.
+    from windlass.report.exporting import redacted_message as redacted_message
 
     # A session of a store, read once.
     from windlass.report.inspected import InspectedSession as InspectedSession
@@ -511,8 +667,17 @@ if TYPE_CHECKING:
     # Return the text with what a terminal acts on written out.
     from windlass.safety.escaping import escaped as escaped
 
+    # There is no such file.
+    from windlass.safety.files import MissingFileError as MissingFileError
+
     # A file is not read.
     from windlass.safety.files import UnreadableError as UnreadableError
+
+    # Return a regular file to read from.
+    from windlass.safety.files import open_file as open_file
+
+    # Return the bytes of a regular file, `most` of them at most.
+    from windlass.safety.files import read_bytes as read_bytes
 
     # Return the text of a regular file of at most `most` bytes.
     from windlass.safety.files import read_text as read_text
@@ -522,6 +687,9 @@ if TYPE_CHECKING:
 
     # The value of a JSON text that a program recorded: a number that no float holds is null.
     from windlass.safety.foreign import parse_recorded as parse_recorded
+
+    # Return the values of a TOML text.
+    from windlass.safety.foreign import parse_toml as parse_toml
 
     # Return the whole number that a text is, of at most 18 digits (None: it is none).
     from windlass.safety.foreign import whole_number as whole_number
@@ -537,6 +705,12 @@ if TYPE_CHECKING:
 
     # Return a text without the credentials that can be told from its own look.
     from windlass.safety.redaction import redacted as redacted
+
+    # JSON data without credentials: in its texts, and under keys that name one.
+    from windlass.safety.redaction import redacted_json as redacted_json
+
+    # Return a text without credentials, also those that it gives to a name such as `API_KEY`.
+    from windlass.safety.redaction import redacted_text as redacted_text
 
     # Return an address without name, password, query and keys in its path.
     from windlass.safety.redaction import redacted_url as redacted_url
@@ -560,6 +734,21 @@ if TYPE_CHECKING:
     # Return the task in an XML text, with all that was found to be wrong in it.
     from windlass.tasks.parse import read_task as read_task
 
+    # What stands in each column of something, by the heads of the columns.
+    from windlass.text.cell_tables import Columns as Columns
+
+    # A number as a table writes it: aligned to the right, and never folded.
+    from windlass.text.cell_tables import NumberCell as NumberCell
+
+    # Return a row for each item.
+    from windlass.text.cell_tables import table_of as table_of
+
+    # From where to where a figure lies, in 95 of 100 cases.
+    from windlass.text.intervals import Interval as Interval
+
+    # The interval of the mean of some values less that of others, which are no pairs of them.
+    from windlass.text.intervals import difference_of_means as difference_of_means
+
     # Return the picture whose file is `data`.
     from windlass.text.pictures import picture as picture
 
@@ -581,8 +770,41 @@ if TYPE_CHECKING:
     # A tool's result: text, pictures, whether it is a failure, and what a model took for it.
     from windlass.tools.base import ToolOutput as ToolOutput
 
+    # .
+    from windlass.tools.mcp import INSTALL as INSTALL
+
     # Mark a function as a tool of its module, by its own name or another.
     from windlass.tools.registry import tool as tool
+
+    # What an edit is an instance of, for the record and for people.
+    from windlass.window.entries import Because as Because
+
+    # Show `replacement` in place of the occurrence `id`, from now on.
+    from windlass.window.entries import Replace as Replace
+
+    # Return the arguments; none where they are no JSON object.
+    from windlass.window.kinds import arguments_of as arguments_of
+
+    # All options of a window.
+    from windlass.window.options import Policy as Policy
+
+    # What a reference begins with; the content hash of the message follows, or its beginning.
+    from windlass.window.originals import REF as REF
+
+    # Return a message as text: its words, its calls, and a description of each picture.
+    from windlass.window.originals import as_text as as_text
+
+    # Return the lines of a text in which a pattern is found, each with its number.
+    from windlass.window.originals import matching_lines as matching_lines
+
+    # Return what a message is asked for by.
+    from windlass.window.originals import reference as reference
+
+    # Return what the message with this content hash is asked for by.
+    from windlass.window.originals import reference_to as reference_to
+
+    # What stands at a path.
+    from windlass.window.originals import text_at as text_at
 
     # What the formats share: ids, names and arguments of calls, pictures, opaque parts.
     from windlass.wire import calls as calls

@@ -16,10 +16,6 @@ def main() -> None:
     a run that neither failed nor completed 3; an interruption (Ctrl-C, SIGTERM, SIGHUP) 130.
     Never a traceback for an error of ours. Output that nobody reads any more is no failure.
     """
-    if sys.argv[1:3] == ["hook", "run"] and not {"-h", "--help"}.intersection(sys.argv):
-        from windlass.hooks.client import run  # an agent waits: everything else is left out
-
-        sys.exit(run(sys.argv[3:]))
     import threading
 
     from windlass.cli.signals import signals_interrupt
@@ -27,7 +23,7 @@ def main() -> None:
     threads = frozenset(threading.enumerate())
     with signals_interrupt():
         try:
-            if (code := _recall_at_once()) is not None:
+            if (code := _answer_at_once()) is not None:
                 sys.exit(code)
             from windlass.cli.standard_streams import Escaping, open_streams
 
@@ -61,23 +57,27 @@ def _run() -> int:
     return 0
 
 
-def _recall_at_once() -> int | None:
-    """The exit code of `windlass recall`, where it is asked for plainly (None: something else is).
+def _answer_at_once() -> int | None:
+    """The exit code of a plugin's command that answers quickly (None: the usual way is gone).
 
-    An agent waits for the answer: what other commands import takes three times as long.
+    An agent waits for such an answer: what other commands import takes three times as long.
     """
-    if sys.argv[1:2] != ["recall"] or None in (sys.stdin, sys.stdout, sys.stderr):
+    words = sys.argv[1:]
+    if not words or None in (sys.stdin, sys.stdout, sys.stderr):
         return None
-    from windlass.cli.recalled import print_text, read_plainly, recalled
     from windlass.errors import WindlassError
+    from windlass.settings.plugins import COMMANDS, EXTRAS, QUICK, announced, load_announced
 
-    if (asked := read_plainly(sys.argv[2:])) is None:
+    if words[0] not in EXTRAS[COMMANDS]:
         return None
     try:
-        print_text(recalled(asked), asked, sys.stdout)
+        for entry in announced(QUICK):
+            if entry.name == words[0]:
+                code: int | None = load_announced(entry, "command")(words[1:])
+                return code
     except WindlassError as error:
         return _tell(error)
-    return 0
+    return None
 
 
 def _tell(error: WindlassError) -> int:

@@ -111,7 +111,6 @@ _GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "views": ("sessions", "show", "explain", "diff", "report"),
     "replays": ("replay", "tune", "policies"),
     "marks": ("callout", "cards", "memory"),
-    "agents": ("hook", "recall", "mcp"),
     "records": ("query", "verify", "prune", "import", "export", "migrate"),
     "project": ("check", "schema", "models", "config", "trust"),
 }

@@ -5,6 +5,8 @@ A package announces what it adds in a group of entry points, under a name:
     windlass.stores      a module with `open_store`, by the scheme of its addresses
     windlass.providers   what makes a provider, by the first part of its models' names
     windlass.commands    a command of the command line
+    windlass.quick       the same command for whoever waits: words in, an exit code out
+    windlass.prune       what else is deleted with sessions
     windlass.importers   a format of recordings
     windlass.exporters   a form in which a session is written out
     windlass.telemetry   what tells a collector of runs
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 STORES: Final = "windlass.stores"
 PROVIDERS: Final = "windlass.providers"
 COMMANDS: Final = "windlass.commands"
+QUICK: Final = "windlass.quick"
+PRUNE: Final = "windlass.prune"
 IMPORTERS: Final = "windlass.importers"
 EXPORTERS: Final = "windlass.exporters"
 TELEMETRY: Final = "windlass.telemetry"
@@ -40,6 +44,8 @@ _WHAT: Final = {
     STORES: "store",
     PROVIDERS: "provider",
     COMMANDS: "command",
+    QUICK: "command",
+    PRUNE: "pruning",
     IMPORTERS: "format",
     EXPORTERS: "form",
     TELEMETRY: "telemetry",
@@ -52,7 +58,7 @@ _WHAT: Final = {
 EXTRAS: Final[Mapping[str, Mapping[str, str]]] = {
     STORES: {"clickhouse": "clickhouse", "chdb": "chdb"},
     PROVIDERS: {"local": "local"},
-    COMMANDS: {"serve": "serve"},
+    COMMANDS: {"serve": "serve", "hook": "agents", "recall": "agents", "mcp": "agents"},
     IMPORTERS: {
         "otel": "otel",
         **dict.fromkeys(

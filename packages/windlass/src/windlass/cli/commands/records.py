@@ -24,6 +24,7 @@ from windlass.cli.output import (
     to_plain,
 )
 from windlass.errors import StoreError, UsageError
+from windlass.settings.plugins import PRUNE, announced, load_announced
 
 if TYPE_CHECKING:
     from windlass.importing.storing import ImportedSession
@@ -141,14 +142,13 @@ def prune(
     ] = False,
     store: StoreOption = None,
 ) -> None:
-    """Delete sessions, what hooks noted of them and what only they use. Nothing else deletes."""
+    """Delete sessions, what plugins noted of them and what only they use. Nothing else deletes."""
     import time
     from functools import partial
 
     from windlass.api.opening import open_store
     from windlass.caching.rates import many
     from windlass.cli.named_store import read_age, read_settings
-    from windlass.hooks.hooked_sessions import agent_names, prune_journals
 
     if (older_than is None) == (session is None):
         raise UsageError("prune takes either --older-than AGE or --session SESSION")
@@ -161,10 +161,16 @@ def prune(
     with open_store(read_settings(store), existing=True, writing=True) as history:
         session_id = None if session is None else history.find_session(session)
         ask = partial(history.prune, older_than_s=age, session_id=session_id, now=now)
-        names = agent_names(history, ask(dry_run=True).sessions)
+        others = [
+            load_announced(entry, "pruning")(history, ask(dry_run=True).sessions, age, now)
+            for entry in announced(PRUNE)
+        ]
         pruned = ask(dry_run=dry_run)
-        journals = prune_journals(history.folder, names, age, now, dry_run=dry_run)
-    if printed_as_json({**to_plain(pruned), **to_plain(journals)}):
+        removed = [other(dry_run) for other in others]
+    plain = to_plain(pruned)
+    for other in removed:
+        plain |= to_plain(other)
+    if printed_as_json(plain):
         return
     verb = "would remove" if dry_run else "removed"
     out.print(
@@ -174,11 +180,14 @@ def prune(
     )
     for name in pruned.sessions:
         out.print(f"  {name}")
-    if journals.journals:
-        out.print(f"{verb} what hooks noted of {many(len(journals.journals), 'session')}")
-        for name in journals.journals:
+    left = [(pruned.running, "running")]
+    for other in removed:
+        if other.names:
+            out.print(f"{verb} {other.what} {many(len(other.names), 'session')}")
+        for name in other.names:
             out.print(f"  {name}")
-    for names_left, why in ((pruned.running, "running"), (journals.in_use, "in use by an agent")):
+        left.append((other.in_use, other.user))
+    for names_left, why in left:
         if names_left:
             out.print(f"left alone, as they are {why}: {', '.join(names_left)}")
 

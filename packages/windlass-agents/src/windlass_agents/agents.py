@@ -1,0 +1,186 @@
+"""Adapters: how each agent calls its hooks. One file a way to call them, at most 100 lines.
+
+Claude Code, and each agent that calls hooks as it does.
+
+A hook gets an object with `hook_event_name` and answers `hookSpecificOutput` with
+`updatedToolOutput` in the shape of `tool_response`.
+
+The contract for every other client: one JSON object in, one out.
+
+In: `{"session": "s1", "tool": "bash", "arguments": {"command": "ls"}, "text": "..."}`, and where
+they are known `thread`, `call_id`, `folder`, `model` (`provider/model`), `failed`, and `earlier`: a
+list of what the model sees of calls from before, `{"call_id", "tool", "arguments", "text"}`. Or,
+without `tool`: `{"session": "s1", "moment": "began"}` (or `compacted`, `paused`, `ended`).
+Out: `{"text": "..."}`, what the model is to see; `{}`: what the tool said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from windlass.public import UsageError, did_you_mean
+from windlass_agents._earlier import read_stored
+from windlass_agents.agent_events import (
+    Adapter,
+    AgentPlace,
+    HookEvent,
+    Moment,
+    SeenCall,
+    SessionEvent,
+    ToolEvent,
+)
+from windlass_agents.shapes import CLAUDE_CODE, shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """The adapter of an agent with this name."""
+
+    name: str
+
+    def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
+        """Return what a client says. Raises ValueError where the session is missing."""
+        session = str(payload.get("session") or "")
+        if not session:
+            raise ValueError('no "session"')
+        model = payload.get("model")
+        place = AgentPlace(
+            agent=self.name,
+            session=session,
+            thread=str(payload.get("thread") or ""),
+            folder=Path(str(payload.get("folder") or ".")),
+            model=model if isinstance(model, str) and "/" in model else None,
+        )
+        moment = next((one for one in get_args(Moment) if one == payload.get("moment")), None)
+        if moment is not None:
+            return SessionEvent(place, moment)
+        text, arguments = payload.get("text"), payload.get("arguments")
+        return ToolEvent(
+            place=place,
+            call_id=str(payload.get("call_id") or ""),
+            tool=str(payload.get("tool") or ""),
+            arguments=arguments if isinstance(arguments, Mapping) else {},
+            text=text if isinstance(text, str) else None,
+            shown_chars=len(text) if isinstance(text, str) else 0,
+            failed=payload.get("failed") is True,
+            earlier=tuple(_earlier(payload.get("earlier"))),
+        )
+
+    def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
+        """Return what the client reads."""
+        del payload
+        return json.dumps({} if text is None else {"text": text})
+
+
+def _earlier(listed: object) -> Iterator[SeenCall]:
+    """Yield the earlier results that a client tells of; what is none is left out."""
+    for one in listed if isinstance(listed, list) else ():
+        match one:
+            case {"call_id": str(call_id), "tool": str(tool), "text": str(text)} if call_id:
+                arguments = one.get("arguments")
+                given = arguments if isinstance(arguments, Mapping) else {}
+                yield SeenCall(call_id, tool, given, text)
+
+
+_AFTER: Final = "PostToolUse"
+_FAILED: Final = "PostToolUseFailure"
+_MOMENTS: Final[Mapping[str, Moment]] = {
+    "SessionStart": "began",
+    "PostCompact": "compacted",
+    "Stop": "paused",
+    "SubagentStop": "paused",
+    "SessionEnd": "ended",
+}
+EVENTS: Final = (_AFTER, _FAILED, *_MOMENTS)
+"""The events that a hook is installed for."""
+
+
+class ClaudeCode:
+    """The adapter."""
+
+    name = "claude-code"
+
+    def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
+        """What Claude Code says. Raises ValueError where it is not Claude Code that says it."""
+        event = str(payload.get("hook_event_name") or "")
+        if not event or not payload.get("session_id"):
+            raise ValueError("no hook_event_name and session_id")
+        place = _place(payload)
+        if event in (_AFTER, _FAILED):
+            return _tool_event(payload, place, failed=event == _FAILED)
+        moment = _MOMENTS.get(event)
+        if moment == "began" and payload.get("source") in ("clear", "compact"):
+            moment = "compacted"
+        return None if moment is None else SessionEvent(place, moment)
+
+    def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
+        """Return what Claude Code reads: nothing where the result stays."""
+        result = payload.get("tool_response")
+        found = None if text is None else shape_of(CLAUDE_CODE, _tool(payload), result)
+        if text is None or found is None:
+            return ""
+        new = found[0].with_text(result, text)
+        output = {"hookEventName": _AFTER, "updatedToolOutput": new}
+        return json.dumps({"hookSpecificOutput": output})
+
+
+def _place(payload: Mapping[str, Any]) -> AgentPlace:
+    transcript = payload.get("transcript_path")
+    path = Path(transcript) if isinstance(transcript, str) and transcript else None
+    thread = payload.get("agent_id")
+    if path is not None and isinstance(thread, str) and thread:
+        path = path.with_suffix("") / "subagents" / f"agent-{thread}.jsonl"
+    model = payload.get("model")
+    return AgentPlace(
+        agent=ClaudeCode.name,
+        session=str(payload["session_id"]),
+        thread=thread if isinstance(thread, str) else "",
+        folder=Path(str(payload.get("cwd") or ".")),
+        transcript=path,
+        model=f"anthropic/{model}" if isinstance(model, str) and model else None,
+    )
+
+
+def _tool(payload: Mapping[str, Any]) -> str:
+    return str(payload.get("tool_name") or "")
+
+
+def _tool_event(payload: Mapping[str, Any], place: AgentPlace, *, failed: bool) -> ToolEvent:
+    result = payload.get("tool_response")
+    found = None if failed else shape_of(CLAUDE_CODE, _tool(payload), result)
+    text, shown_chars = None, 0
+    if found is not None:
+        shape, handed = found
+        stored = shape.stored(result)
+        whole = read_stored(stored, place.transcript, handed) if stored else None
+        text, shown_chars = whole or handed, shape.shown_chars(result, handed)
+    arguments = payload.get("tool_input")
+    return ToolEvent(
+        place=place,
+        call_id=str(payload.get("tool_use_id") or ""),
+        tool=_tool(payload),
+        arguments=arguments if isinstance(arguments, Mapping) else {},
+        text=text,
+        shown_chars=shown_chars,
+        failed=failed,
+        fits=None if found is None else found[0].fits,
+    )
+
+
+# The plugin of opencode (`opencode.js`) says what `tool.execute.after` gets in the plain contract,
+# and puts the text that comes back in the place of `output.output`.
+AGENTS: Final[Mapping[str, Adapter]] = {
+    one.name: one for one in (ClaudeCode(), Plain("opencode"), Plain("plain"))
+}
+"""The adapters by the names of the agents."""
+
+
+def adapter_of(agent: str) -> Adapter:
+    """Return the adapter of an agent. Raises UsageError for a name that there is not."""
+    if agent not in AGENTS:
+        raise UsageError(f"there is no adapter for {agent!r}; {did_you_mean(agent, AGENTS)}")
+    return AGENTS[agent]

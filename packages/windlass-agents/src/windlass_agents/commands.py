@@ -1,0 +1,309 @@
+"""Commands for coding agents: hook, recall, mcp."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from windlass.public import (
+    CommandGroup,
+    Processes,
+    StoreOption,
+    UsageError,
+    command,
+    note,
+    out,
+    printed_as_json,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from windlass_agents.installing import FileChange, Scope
+    from windlass_agents.options import HookOptions
+
+
+_Agent = Annotated[str, Argument(help="claude-code or opencode.")]
+_Policy = Annotated[
+    str | None, Option(help="A profile, OPTION=VALUE,… or a file with an auto_context.")
+]
+_ForProject = Annotated[
+    bool, Option("--project", help="For this folder alone (the default), for you alone.")
+]
+_ForUser = Annotated[bool, Option("--user", help="For all of your folders.")]
+_DryRun = Annotated[bool, Option("--dry-run", help="Show the difference and write nothing.")]
+
+
+@command(name="try")
+def try_(
+    recording: Annotated[
+        str | None,
+        Argument(
+            help="A session of an agent, a file or a folder of transcripts (default: all that"
+            " Claude Code keeps on this machine)."
+        ),
+    ] = None,
+    *,
+    policy: _Policy = None,
+    workers: Processes = None,
+) -> None:
+    """Say what the hook would have saved or cost on your own sessions. Nothing is installed."""
+    import os
+
+    from windlass.public import override, read_settings
+    from windlass_agents.hook_text import print_proof
+    from windlass_agents.trial import prove, recordings_named
+
+    skipped: list[str] = []
+    with override(read_settings(None).prices):
+        found = recordings_named(recording, note)
+        proof = prove(found, policy, workers or os.cpu_count() or 1, skipped)
+    for text in skipped:
+        note(text)
+    if not printed_as_json(proof):
+        print_proof(proof)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ResultOptions:
+    """How results are shortened."""
+
+    holdout: Annotated[
+        str, Option(help="The share of sessions that stay as they are, for comparison: 10%.")
+    ] = "0%"
+    redact: Annotated[bool, Option("--redact", help="Replace credentials in results by ***.")] = (
+        False
+    )
+    policy: _Policy = None
+
+    def options(self, agent: str, store: str | None) -> HookOptions:
+        """What `windlass hook run` is called with."""
+        from windlass_agents.options import HookOptions, read_share
+
+        return HookOptions(agent, store, self.policy, read_share(self.holdout), self.redact)
+
+
+@command(has_json=False)
+def install(
+    agent: _Agent,
+    *,
+    project: _ForProject = False,
+    user: _ForUser = False,
+    dry_run: _DryRun = False,
+    plugin: Annotated[
+        Path | None, Option(help="Write a plugin for Claude Code into this folder, to be shared.")
+    ] = None,
+    mcp: Annotated[
+        bool, Option("--mcp", help="Install the MCP server as well, for the tool `recall`.")
+    ] = False,
+    results: _ResultOptions,
+    store: StoreOption = None,
+) -> None:
+    """Install the hook: results of tools are shortened before the model sees them."""
+    from windlass_agents import client, installing
+    from windlass_agents.hook_text import print_notes_of_install
+
+    if results.policy is not None:
+        from windlass.public import policy_of
+
+        policy_of(results.policy)
+    if store is not None and "://" in store:
+        raise UsageError("--store: a hook writes into a folder; an address cannot be one")
+    place = None if store is None else str(Path(store).expanduser().absolute())
+    options = results.options(_known(agent), place)
+    scope = _scope(project=project, user=user)
+    if plugin is not None:
+        if agent != "claude-code":
+            raise UsageError("--plugin: only Claude Code has plugins of this kind")
+        changes = installing.plugin_files(plugin, options, mcp=mcp)
+    else:
+        changes = installing.install(agent, scope, options, mcp=mcp)
+    _make(changes, "it is installed so already", dry_run=dry_run)
+    if not dry_run:
+        if plugin is None:
+            with suppress(OSError):  # the first event starts it
+                client.start()
+        print_notes_of_install(agent, scope, plugin)
+
+
+@command(has_json=False)
+def uninstall(
+    agent: _Agent,
+    *,
+    project: _ForProject = False,
+    user: _ForUser = False,
+    dry_run: _DryRun = False,
+) -> None:
+    """Take the hook away again, and nothing else."""
+    from windlass_agents import installing
+
+    scope = _scope(project=project, user=user)
+    changes = installing.uninstall(_known(agent), scope)
+    _make(changes, f"there is no hook of Windlass for this {scope}", dry_run=dry_run)
+    if changes and not dry_run:
+        out.print("what it recorded stays: windlass sessions, windlass recall")
+
+
+@command()
+def status(*, store: StoreOption = None) -> None:
+    """Say which agents have the hook, and whether they took what it answered."""
+    from windlass.public import read_settings
+    from windlass_agents.hook_text import print_status
+    from windlass_agents.installing import installed_store
+    from windlass_agents.outcome import hook_store
+    from windlass_agents.status import hook_status
+
+    found = hook_status(hook_store(read_settings(store or installed_store())))
+    if not printed_as_json(found):
+        print_status(found)
+
+
+@command()
+def report(
+    *,
+    since: Annotated[
+        str, Option(help="Only sessions that began since: 2026-01-31, 12h, 7d.")
+    ] = "7d",
+    store: StoreOption = None,
+) -> None:
+    """Say what the hook saved, from what happened, beside what sending everything would cost."""
+    from windlass.public import override, read_settings, read_time
+    from windlass_agents.hook_text import print_hook_report
+    from windlass_agents.installing import installed_store
+    from windlass_agents.outcome import hook_report
+
+    settings = read_settings(store or installed_store())
+    with override(settings.prices):
+        found = hook_report(settings, read_time("--since", since), note)
+    if not printed_as_json(found):
+        print_hook_report(found)
+
+
+@command(has_json=False)
+def run(
+    agent: Annotated[str, Argument(help="claude-code, opencode or plain.")],
+    *,
+    results: _ResultOptions,
+    store: StoreOption = None,
+) -> None:
+    """Answer one event on standard input: agents call this, people do not.
+
+    It always ends with 0, and prints nothing where a result stays as it is. Other clients: see
+    docs/hook.md for the plain contract.
+    """
+    from windlass_agents.client import run as answer
+
+    answer(results.options(agent, store).arguments())
+
+
+hook = CommandGroup(
+    name="hook",
+    help="Shorten tool results of coding agents before their models see them.",
+    commands=[try_, install, status, report, uninstall, run],
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def _known(agent: str) -> str:
+    from windlass.public import did_you_mean
+
+    known = ("claude-code", "opencode")
+    if agent not in known:
+        raise UsageError(
+            f"there is no installation for {agent!r}; {did_you_mean(agent, known)}; other agents"
+            " call `windlass hook run plain` (docs/hook.md)"
+        )
+    return agent
+
+
+def _scope(*, project: bool, user: bool) -> Scope:
+    if project and user:
+        raise UsageError("--project and --user: give one of them")
+    return "user" if user else "project"
+
+
+def _make(changes: Sequence[FileChange], nothing: str, *, dry_run: bool) -> None:
+    """Show the changes of files, and make them; `nothing` says why there are none."""
+    if not changes:
+        out.print(nothing)
+    for change in changes:
+        out.print(change.difference or f"{change.path}: empty")
+    for change in changes:
+        if not dry_run:
+            change.make()
+            out.print(f"{'removed' if change.after is None else 'written'}: {change.path}")
+
+
+@command()
+def recall(
+    ref: Annotated[
+        str, Argument(help="What stands in place of a shortened result, such as result_1a2b3c4d.")
+    ],
+    path: Annotated[
+        str, Argument(help="What the reference names besides: a path such as content.")
+    ] = "",
+    *,
+    grep: Annotated[
+        str, Option(help="Only lines that match this regular expression, with their numbers.")
+    ] = "",
+    lines: Annotated[str, Option(help="Only these lines, counted from 1: 10:40, 10: or 12.")] = "",
+    store: Annotated[
+        str | None,
+        Option(
+            help="The history (default: WINDLASS_STORE, or the nearest .windlass here or above)."
+        ),
+    ] = None,
+) -> None:
+    """Print the original of a result that was shortened."""
+    from windlass_agents.recalled import Recall, print_text, recalled
+
+    asked = Recall(ref, grep, lines, store, path)
+    text = recalled(asked)
+    if not printed_as_json({"ref": ref, "text": text}):
+        print_text(text, asked, out.file)
+
+
+@command(has_json=False)
+def mcp(
+    *,
+    write: Annotated[
+        bool, Option("--write", help="Also offer the tool that writes to memory banks.")
+    ] = False,
+    all_folders: Annotated[
+        bool, Option("--all-folders", help="Also sessions of other projects in the store.")
+    ] = False,
+    store: Annotated[
+        str | None,
+        Option(
+            help="The history (default: WINDLASS_STORE, or the nearest .windlass here or above)."
+        ),
+    ] = None,
+) -> None:
+    """Serve recall, search and cost to an agent, over MCP on standard input and output."""
+    import io
+    import os
+    import sys
+
+    from windlass.public import INSTALL, read_settings, run_interruptibly
+    from windlass_agents.recalled import nearest_store, project_of
+
+    try:
+        from windlass_agents.mcp_server import serve_tools
+    except ModuleNotFoundError as error:
+        raise UsageError(f"the MCP server needs the package mcp: {INSTALL}") from error
+    place = nearest_store(store)
+    settings = read_settings(place)
+    project = None if all_folders else project_of(place)
+    if sys.stdin.isatty():
+        where = "all of it" if project is None else f"sessions of {project}"
+        progress.print(
+            f"serving {settings.store}, {where}: a client is to start this; Ctrl-C ends it"
+        )
+    answers = os.fdopen(os.dup(out.file.fileno()), "wb")
+    with io.TextIOWrapper(answers, encoding="utf-8", newline="\n") as output:
+        run_interruptibly(serve_tools(settings, project, output, write=write))

@@ -1,0 +1,180 @@
+"""What `windlass hook` prints."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from windlass.public import (
+    Columns,
+    Interval,
+    NumberCell,
+    describe_replay,
+    dollar_cell,
+    list_notes,
+    many,
+    money,
+    note,
+    out,
+    print_table,
+    sessions_table,
+    table_of,
+    totals_table,
+)
+from windlass_agents.installing import (
+    Scope,
+    agent_version,
+    claude_settings,
+    hooks_disabled,
+    is_too_old,
+    other_hooks,
+)
+from windlass_agents.outcome import HookedSession, HookReport
+from windlass_agents.status import AgentStatus, HookStatus
+from windlass_agents.trial import Proof, ShortenedResult
+
+_MOST: Final = 20
+"""Sessions that are listed."""
+
+
+def print_proof(proof: Proof) -> None:
+    """Print what a hook would have saved, result by result, and whether it pays."""
+    for line in describe_replay(proof.replay):
+        out.print(line)
+    out.print()
+    print_table(totals_table(proof.replay))
+    if len(proof.replay.recordings) > 1:
+        sessions = sessions_table(proof.replay)
+        out.print()
+        print_table(sessions._replace(rows=sessions.rows[:_MOST]))
+        if len(sessions.rows) > _MOST:
+            out.print(f"and {len(sessions.rows) - _MOST:,} more sessions, which cost less")
+    if proof.best:
+        columns: Columns[ShortenedResult] = {
+            "session": lambda each: each.session,
+            "tool": lambda each: each.tool,
+            "tokens": lambda each: each.tokens_before,
+            "shown": lambda each: each.tokens_after,
+            "in calls": lambda each: each.calls,
+            "saves": lambda each: dollar_cell(each.dollars),
+        }
+        out.print("\nthe results that pay most:")
+        print_table(table_of(proof.best, columns))
+    out.print()
+    for line in list_notes(proof.replay):
+        out.print(line)
+    out.print(f"\n{proof.missed}")
+    out.print(proof.verdict)
+    if proof.pays:
+        out.print("install it: windlass hook install claude-code")
+
+
+def print_notes_of_install(agent: str, scope: Scope, plugin: Path | None) -> None:
+    """Print what the user has to know after an installation."""
+    version = agent_version(agent)
+    if version is not None and (since := is_too_old(agent, version)):
+        note(f"{agent} {version} ignores what hooks answer: it takes replacements from {since} on")
+    if plugin is not None:
+        out.print(f"to try it: claude --plugin-dir {plugin}")
+    elif agent == "claude-code":
+        path = claude_settings(scope)
+        if hooks_disabled(path):
+            note(f"{str(path)!r} has disableAllHooks: no hook runs until that is taken out")
+        for command in other_hooks(path):
+            note(f"another hook answers after tools, too: {command}; of two answers one is taken")
+    out.print("it works from the next session on; what it does: windlass hook status")
+
+
+def print_status(status: HookStatus) -> None:
+    """Print which agents have the hook, and what became of its answers."""
+    if not status.agents:
+        out.print("no agent that is known was found: claude, opencode")
+    for agent in status.agents:
+        for line in _lines_of(agent):
+            out.print(line)
+    running = "runs" if status.running else "does not run; the next event starts it"
+    out.print(f"the process that answers {running}")
+    results = sum(status.outcomes.values())
+    out.print(f"\n{status.store}: {many(status.sessions, 'session')}, {many(results, 'result')}")
+    for outcome, count in sorted(status.outcomes.items(), key=lambda pair: -pair[1]):
+        out.print(f"  {outcome}: {count:,}")
+    if status.taken or status.not_taken:
+        out.print(f"the model got the short form of {many(status.taken, 'result')}")
+    if status.untold:
+        out.print(f"no transcript tells yet of {many(status.untold, 'short form')}")
+    for tool, count in status.not_taken.items():
+        note(f"{tool}: {many(count, 'short form')} not taken: the model saw the result as it came")
+    for tool, count in status.unknown.items():
+        out.print(f"left alone, since the shape is not known: {tool}, {count:,}")
+    for because, count in status.errors.items():
+        note(f"{count:,} left because of an error: {because}")
+    if status.failures:
+        note(
+            f"the hook failed {many(status.failures, 'time')}, and the results stayed as they were:"
+        )
+        for failure in status.latest:
+            when = datetime.fromtimestamp(failure.time).astimezone()
+            note(f"  {when:%Y-%m-%d %H:%M} {failure.agent}: {failure.what}")
+
+
+def _lines_of(agent: AgentStatus) -> list[str]:
+    version = agent.version or "not on the path"
+    if agent.since:
+        version += f", too old: it takes replacements from {agent.since} on"
+    if not agent.installed:
+        return [f"{agent.agent} ({version}): not installed"]
+    return [
+        f"{agent.agent} ({version}): installed for this {each.scope}, {each.path}"
+        + (", but disableAllHooks is set" if each.disabled else "")
+        for each in agent.installed
+    ]
+
+
+def print_hook_report(report: HookReport) -> None:
+    """Print what hooks saved, session by session, and in all."""
+    hooked = [one for one in report.sessions if not one.held_out]
+    if not report.sessions:
+        out.print("no session with a hook in that time")
+        return
+    columns: Columns[HookedSession] = {
+        "session": lambda each: each.session_id,
+        "first words": lambda each: each.title,
+        "calls": lambda each: each.calls,
+        "shortened": lambda each: (
+            "held out" if each.held_out else NumberCell(f"{each.shortened:,}")
+        ),
+        "fetched back": lambda each: each.fetched,
+        "billed": lambda each: dollar_cell(each.dollars),
+        "saved": lambda each: dollar_cell(each.saved),
+    }
+    print_table(table_of(report.sessions[:_MOST], columns))
+    if len(report.sessions) > _MOST:
+        out.print(f"and {len(report.sessions) - _MOST:,} older sessions")
+    out.print("saved: what was not sent, at its price in each call, less what was fetched back")
+    if report.not_taken:
+        note(f"{many(report.not_taken, 'short form')} not taken by the agent: none of them counts")
+    known = [(one.dollars, one.saved) for one in hooked]
+    pairs = [(one, saved) for one, saved in known if one is not None and saved is not None]
+    billed, saved = sum(one for one, _ in pairs), sum(saved for _, saved in pairs)
+    if billed:
+        whole = billed + saved
+        verb = "saved" if saved >= 0 else "cost more:"
+        out.print(
+            f"\nthe hook {verb} {money(abs(saved))} of {money(whole)} ({abs(saved / whole):.1%}) in"
+            f" {many(len(pairs), 'session')}: sending everything would have cost {money(whole)}"
+        )
+    for what, interval in (("session", report.per_session), ("call", report.per_call)):
+        if interval is not None:
+            out.print(f"with the hook less held out, a {what}: {_between(interval)}")
+    if any(one.held_out for one in report.sessions) and report.per_session is None:
+        out.print("too few sessions to compare those with the hook with those held out")
+
+
+def _shortened(session: HookedSession) -> NumberCell:
+    return NumberCell("held out" if session.held_out else f"{session.shortened:,}")
+
+
+def _between(interval: Interval) -> str:
+    low, high = (f"{'-' if amount < 0 else '+'}{money(abs(amount))}" for amount in interval)
+    return f"{low} to {high} (95 of 100 cases)"

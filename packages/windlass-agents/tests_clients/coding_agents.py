@@ -1,0 +1,300 @@
+"""Coding agents, each run without a terminal in a home of its own, against the scripted model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import windlass
+from tests_clients import many_lines
+from tests_clients.model_server import MODEL, REFERENCE, Exchange, ModelServer
+from tests_clients.plans import write_project
+from windlass_agents import agents
+from windlass_agents.agents import EVENTS
+
+ROOT = Path(__file__).parents[2]
+MODULES = ROOT / ".venv-clients" / "node_modules"
+CLAUDE = {"2.1.121": "claude-code-oldest", "2.1.331": "claude-code-newest"}
+"""The versions of Claude Code that are tried, and the folder of each."""
+OPENCODE = "1.18.33"
+AGENTS = (*(f"Claude Code {version}" for version in CLAUDE), f"opencode {OPENCODE}")
+WINDLASS = Path(sys.executable).with_name("windlass")
+HOOK = f"{WINDLASS} hook run claude-code"
+PACKAGES = str(Path(windlass.__file__).parents[1])
+LONGEST_S = 120
+
+_BARRED = {
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "NO_PROXY": "127.0.0.1",
+}
+
+
+def claude_binary(version: str) -> Path:
+    """The program of a version. Raises FileNotFoundError where it is not installed."""
+    folder = MODULES / CLAUDE[version] / "node_modules" / "@anthropic-ai"
+    for path in sorted(folder.glob("claude-code-*/claude*")):
+        return path
+    raise FileNotFoundError(f"no Claude Code {version} in {folder}: run `make clients`")
+
+
+OPENCODE_BINARY = MODULES / "opencode-linux-x64" / "bin" / "opencode"
+
+
+def is_installed(agent: str) -> bool:
+    """Whether one of AGENTS is here: opencode is pinned for Linux on x86-64 alone."""
+    return not agent.startswith("opencode") or OPENCODE_BINARY.exists()
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A line of the journal, as far as it is looked at here."""
+
+    session: str
+    call_id: str
+    tool: str
+    outcome: str
+    thread: str = ""
+    because: str = ""
+    original: str = ""
+    shown: str = ""
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
+@dataclass
+class Desk:
+    """A home, a project in it, and the model that is asked there.
+
+    Args:
+        home: An empty folder.
+        model: The scripted model; it runs.
+        state: The folder of the process that answers hooks; several homes may share it.
+    """
+
+    home: Path
+    model: ModelServer
+    state: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.project = self.home / "project"
+        write_project(self.project)
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """The steps of the agents so far."""
+        return [one for one in self.model.exchanges if one.calls_tools]
+
+    def environment(self) -> dict[str, str]:
+        """All variables that an agent gets."""
+        return {
+            "HOME": str(self.home),
+            "PATH": os.pathsep.join((str(WINDLASS.parent), os.environ["PATH"])),
+            "XDG_STATE_HOME": str(self.state),
+            "PYTHONPATH": PACKAGES,
+            **_BARRED,
+            **self.variables,
+        }
+
+    def lines(self, agent: str, session: str) -> list[Noted]:
+        """What the hook noted of a session."""
+        path = self.project / ".windlass" / "hooks" / agent / f"{session}.jsonl"
+        written = path.read_text(encoding="utf-8") if path.exists() else ""
+        told = [json.loads(line) for line in written.splitlines()]
+        names = Noted.__dataclass_fields__.keys()
+        return [Noted(**{name: line[name] for name in names & line.keys()}) for line in told]
+
+    def windlass(self, *words: str, folder: Path | None = None) -> str:
+        """What a command of Windlass prints in the project, or in another folder."""
+        ended = subprocess.run(
+            [WINDLASS, *words],
+            cwd=folder or self.project,
+            env=self.environment(),
+            capture_output=True,
+            check=True,
+        )
+        return ended.stdout.decode()
+
+    def recall(self, ref: str, folder: Path | None = None) -> str:
+        """What `windlass recall` prints in the project, or in another folder."""
+        return self.windlass("recall", ref, folder=folder)
+
+    def recall_all(self, folder: Path | None = None) -> dict[str, str]:
+        """What stands behind each reference that any model was shown here."""
+        shown = (text for step in self.exchanges for text in step.results.values())
+        refs = {ref for text in shown for ref in REFERENCE.findall(text)}
+        return {ref: self.recall(ref, folder) for ref in sorted(refs)}
+
+    def git(self, *words: str) -> None:
+        """Run git in the project, which is a repository with a commit."""
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        if not (self.project / ".git").exists():
+            for first in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "all")):
+                subprocess.run(["git", *first], cwd=self.project, check=True)
+        subprocess.run(["git", *words], cwd=self.project, check=True)
+
+    def mcp_command(self) -> list[str]:
+        """The command of the MCP server with the long results."""
+        return [sys.executable, "-I", str(Path(many_lines.__file__))]
+
+    # ---- Claude Code ------------------------------------------------------------------
+
+    def set_hooks(
+        self, *commands: str, timeout: int = 10, folder: Path | None = None, only: str = ""
+    ) -> None:
+        """Write the settings of Claude Code, into the project unless another folder is named.
+
+        `only`: what is in the names of the events.
+        """
+        hooks = [
+            {"type": "command", "command": command, "timeout": timeout} for command in commands
+        ]
+        entries = {
+            event: [{**({"matcher": "*"} if "ToolUse" in event else {}), "hooks": hooks}]
+            for event in EVENTS
+            if only in event
+        }
+        path = (folder or self.project) / ".claude" / "settings.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"hooks": entries}), encoding="utf-8")
+
+    def start_claude(self, version: str, prompt: str, *options: str) -> subprocess.Popen[str]:
+        """Start Claude Code without a terminal."""
+        command, *arguments = self.mcp_command()
+        servers = {"mcpServers": {"table": {"command": command, "args": arguments}}}
+        return subprocess.Popen(
+            [
+                str(claude_binary(version)),
+                *("-p", prompt, "--output-format", "json", *options),
+                *("--allowedTools", "Bash Read Grep Glob Agent Task mcp__table mcp__windlass"),
+                *("--mcp-config", json.dumps(servers)),
+            ],
+            cwd=self.project,
+            env={
+                "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{self.model.port}",
+                "ANTHROPIC_API_KEY": "sk-test",
+                "ANTHROPIC_MODEL": MODEL,
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "ENABLE_TOOL_SEARCH": "false",
+                **self.environment(),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def claude(self, version: str, prompt: str, *options: str) -> str:
+        """Run Claude Code to its end; the name of the session."""
+        return session_of(self.start_claude(version, prompt, *options))
+
+    # ---- opencode ---------------------------------------------------------------------
+
+    def opencode(self, prompt: str, plugin: str | None = None, *more: str) -> str:
+        """Run opencode to its end, with the text of a plugin if there is one; the session."""
+        configured = self.home / ".config" / "opencode"
+        for folder in (configured, self.project / ".opencode"):
+            # It waits for the types of plugins to be installed, unless they seem to be.
+            (folder / "node_modules").mkdir(parents=True, exist_ok=True)
+            packages = {"": {"dependencies": {"@opencode-ai/plugin": OPENCODE}}}
+            locked = json.dumps({"packages": packages})
+            (folder / "package-lock.json").write_text(locked, encoding="utf-8")
+        if plugin is not None:
+            path = configured / "plugin" / "windlass.js"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(plugin, encoding="utf-8")
+        options = {"baseURL": f"http://127.0.0.1:{self.model.port}/v1", "apiKey": "sk-test"}
+        said = {
+            "model": f"anthropic/{MODEL}",
+            "small_model": f"anthropic/{MODEL}",
+            "autoupdate": False,
+            "share": "disabled",
+            "permission": {"*": "allow"},
+            "mcp": {"table": {"type": "local", "command": self.mcp_command()}},
+            "provider": {"anthropic": {"options": options, "models": {MODEL: {}}}},
+        }
+        (self.project / "opencode.json").write_text(json.dumps(said), encoding="utf-8")
+        started = subprocess.Popen(
+            [str(OPENCODE_BINARY), "run", "--format", "json", *more, prompt],
+            cwd=self.project,
+            env={
+                **self.environment(),
+                "OPENCODE_DISABLE_AUTOUPDATE": "1",
+                "OPENCODE_DISABLE_MODELS_FETCH": "1",
+                "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return session_of(started)
+
+
+@contextmanager
+def answering(state: Path) -> Iterator[None]:
+    """Start the process that answers hooks whose `XDG_STATE_HOME` this is, and end it."""
+    environment = {**os.environ, "XDG_STATE_HOME": str(state), "PYTHONPATH": PACKAGES}
+    result = {"stdout": "one line\n" * 3_000, "stderr": "", "interrupted": False}
+    event = {
+        "hook_event_name": "PostToolUse",
+        "session_id": "first",
+        "cwd": str(state),
+        "tool_name": "Bash",
+        "tool_input": {"command": "yes"},
+        "tool_response": result,
+    }
+    server = subprocess.Popen(
+        [sys.executable, "-P", "-m", "windlass_agents.server"], env=environment
+    )
+    try:
+        until = time.monotonic() + LONGEST_S
+        while not list(state.glob("windlass/*.socket")):  # else a hook starts another one
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        answered, tries = "", 0
+        while not answered:
+            assert time.monotonic() < until
+            tries += 1
+            answered = subprocess.run(
+                HOOK.split(),
+                input=json.dumps({**event, "tool_use_id": f"call{tries}"}),
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        yield
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def plugin_text() -> str:
+    """The plugin of opencode as it is shipped."""
+    return Path(agents.__file__).with_name("opencode.js").read_text(encoding="utf-8")
+
+
+def session_of(agent: subprocess.Popen[str]) -> str:
+    """Wait for an agent that must succeed; the name of its session."""
+    try:
+        output, errors = agent.communicate(timeout=LONGEST_S)
+    finally:
+        agent.kill()
+    assert agent.returncode == 0, f"{output[-2_000:]}\n{errors[-2_000:]}"
+    told: Mapping[str, Any] = json.loads(output.splitlines()[0])
+    return str(told.get("session_id") or told["sessionID"])
+
+
+def asked(exchanges: Sequence[Exchange], session: str, agent: str = "") -> list[Exchange]:
+    """The steps of one conversation."""
+    return [one for one in exchanges if one.thread == (session, agent)]

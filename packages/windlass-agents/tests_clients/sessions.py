@@ -1,0 +1,154 @@
+"""Whole sessions of 25 answers, with the hook and without, and what is to be known of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from tests_clients.coding_agents import HOOK, Desk, Noted, asked, plugin_text
+from tests_clients.model_server import MODEL, Exchange, Usage, blocks
+from tests_clients.plans import claude_plan, opencode_plan
+from windlass.caching.rates import cost
+
+TURNS = 25
+MODEL_NAME = f"anthropic/{MODEL}"
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session that ended."""
+
+    desk: Desk
+    name: str
+    steps: list[Exchange]
+    lines: Mapping[str, Noted]
+    """What the hook noted, by the id of the call."""
+
+    @property
+    def calls(self) -> list[Mapping[str, Any]]:
+        """The calls in order."""
+        made = (block for step in self.steps for block in step.answer)
+        return [block for block in made if block["type"] == "tool_use"]
+
+    @property
+    def results(self) -> list[str]:
+        """What the model sees of the result of each call in the end, the home left out."""
+        seen = self.steps[-1].results
+        return [seen[call["id"]].replace(str(self.desk.home), "HOME") for call in self.calls]
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all steps."""
+        each = [vars(step.usage) for step in self.steps]
+        return Usage(**{name: sum(one[name] for one in each) for name in each[0]})
+
+    @property
+    def dollars(self) -> float:
+        """The bill, by the prices of Windlass."""
+        return sum(_dollars(step.usage) for step in self.steps)
+
+
+def _dollars(usage: Usage) -> float:
+    read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
+    tokens = read + written + usage.input_tokens
+    dollars = cost(MODEL_NAME, tokens, usage.output_tokens, read, written)
+    assert dollars is not None
+    return dollars
+
+
+def _session(desk: Desk, agent: str, name: str) -> Session:
+    lines = {line.call_id: line for line in desk.lines(agent, name)}
+    return Session(desk, name, asked(desk.exchanges, name), lines)
+
+
+def claude_session(desk: Desk, version: str, *, hook: bool) -> Session:
+    """25 answers in Claude Code."""
+    desk.model.plans = {"long": claude_plan(desk.project)}
+    if hook:
+        desk.set_hooks(HOOK)
+    return _session(desk, "claude-code", desk.claude(version, "plan:long"))
+
+
+def opencode_session(desk: Desk, *, plugin: bool) -> Session:
+    """25 answers in opencode."""
+    desk.model.plans = {"long": opencode_plan(desk.project)}
+    name = desk.opencode("plan:long", plugin_text() if plugin else None)
+    return _session(desk, "opencode", name)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same work without the hook and with it."""
+
+    without: Session
+    hooked: Session
+
+
+def pair_of(agent: str, new_desk: Callable[[], Desk]) -> Pair:
+    """Both sessions of one of AGENTS."""
+    name, _, version = agent.rpartition(" ")
+    if name == "opencode":
+        return Pair(*(opencode_session(new_desk(), plugin=each) for each in (False, True)))
+    return Pair(*(claude_session(new_desk(), version, hook=each) for each in (False, True)))
+
+
+def broken_rules(steps: list[Exchange]) -> Iterator[str]:
+    """What a provider, its cache or its thinking would mind, in sentences."""
+    for at, step in enumerate(steps):
+        if step.refused:
+            yield f"request {at}: {step.refused}"
+        if step.dropped:
+            yield f"request {at}: the model does not read the thinking at {step.dropped}"
+    for at, (before, after) in enumerate(pairwise(steps)):
+        for part in ("tools", "system"):
+            if _said(before.body[part]) != _said(after.body[part]):
+                yield f"request {at + 1}: other {part}"
+        shared = len(before.body["messages"])
+        for place, (one, other) in enumerate(
+            zip(before.body["messages"], after.body["messages"][:shared], strict=True)
+        ):
+            if _said(one) != _said(other):
+                yield f"request {at + 1}: message {place} is not what it was"
+    signed = [block for step in steps[:-1] for block in step.answer if block["type"] == "thinking"]
+    sent = [
+        block
+        for message in steps[-1].body["messages"]
+        for block in blocks(message["content"])
+        if block["type"] == "thinking"
+    ]
+    if [one["signature"] for one in signed] != [one["signature"] for one in sent]:
+        yield "thinking is missing"
+
+
+def assert_kept_apart(steps: list[Exchange], lines: list[Noted]) -> dict[str, str]:
+    """Three conversations each saw the same table twice, and none refers to what another saw.
+
+    Returns the name of each thread, by the plan that it follows.
+    """
+    threads = {}
+    for plan in ("main", "left", "right"):
+        mine = [step for step in steps if step.plans[0] == plan]
+        assert list(broken_rules(mine)) == [], plan
+        results = mine[-1].results
+        tables = [
+            line for line in lines if line.call_id in results and line.tool.endswith("records")
+        ]
+        assert [line.because for line in tables] == ["encode", "repeat"], plan
+        first, second = (results[line.call_id] for line in tables)
+        assert "Quito" in first, plan
+        assert "Quito" not in second, plan
+        (threads[plan],) = {line.thread for line in tables}
+    assert len(set(threads.values())) == len(threads)
+    return threads
+
+
+def _said(value: Any) -> str:
+    """A value without its cache marks, and a text as its block."""
+    if isinstance(value, dict) and "content" in value:
+        value = {**value, "content": blocks(value["content"])}
+    if isinstance(value, list):
+        value = blocks(value)
+    return json.dumps(value, sort_keys=True)
