@@ -221,7 +221,7 @@ $(CLIENTS)/.ready: requirements/clients.txt $(wildcard packages/windlass-agents/
 	@touch $@
 
 clients: $(STAMP) $(CLIENTS)/.ready
-	$(BIN)/python -m tests_clients.loopback $(BIN)/python -m pytest packages/windlass-agents/tests_clients
+	PYTHONPATH=packages/windlass-agents $(BIN)/python -m tests_clients.loopback $(BIN)/python -m pytest packages/windlass-agents/tests_clients
 
 # The browser is the system's. What drives it lives by itself.
 $(BROWSER)/.ready: requirements/browser.txt $(PROJECTS)

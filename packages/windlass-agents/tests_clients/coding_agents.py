@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import windlass
+import windlass_agents
 from tests_clients import many_lines
 from tests_clients.model_server import MODEL, REFERENCE, Exchange, ModelServer
 from tests_clients.plans import write_project
 from windlass_agents import agents
 from windlass_agents.agents import EVENTS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MODULES = ROOT / ".venv-clients" / "node_modules"
 CLAUDE = {"2.1.121": "claude-code-oldest", "2.1.331": "claude-code-newest"}
 """The versions of Claude Code that are tried, and the folder of each."""
@@ -28,7 +29,9 @@ OPENCODE = "1.18.33"
 AGENTS = (*(f"Claude Code {version}" for version in CLAUDE), f"opencode {OPENCODE}")
 WINDLASS = Path(sys.executable).with_name("windlass")
 HOOK = f"{WINDLASS} hook run claude-code"
-PACKAGES = str(Path(windlass.__file__).parents[1])
+PACKAGES = os.pathsep.join(
+    str(Path(each.__file__ or "").parents[1]) for each in (windlass, windlass_agents)
+)
 LONGEST_S = 120
 
 _BARRED = {

@@ -25,7 +25,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a server with the real engine, for all tests."""
     server = subprocess.Popen(
         [sys.executable, "-m", "tests_clickhouse.server", str(tmp_path_factory.mktemp("db"))],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[1],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
