@@ -15,7 +15,7 @@ from windlass.engine._phase_run import PhaseRun
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import Status
 from windlass.text.templates import PhaseOutput
-from windlass.window.entries import Edit
+from windlass.window.entries import Edit, Item
 from windlass.wire.base import Usage
 
 
@@ -56,18 +56,24 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class RanBelow:
-    """A visit of a phase of a sub-cascade that ended, and where its messages are recorded.
+class EndedVisit:
+    """A visit of a phase that ended, and where its messages are recorded.
 
-    `names` are those that sources have for it, the shortest first; `after` is how many visits of
-    phases had ended by then in the run above. `edits` are those of its messages that last.
+    `names` are those that sources have for it, the shortest first; `edits` are those of its
+    messages that last. Of a phase of a sub-cascade, `after` is how many visits of phases had ended
+    by then in the run above.
     """
 
     names: tuple[str, ...]
     visit: Ran
     record: Recorder
-    after: int
     edits: Mapping[str, Edit]
+    after: int = 0
+
+    @property
+    def items(self) -> list[Item]:
+        """The messages said in it."""
+        return self.record.items(self.visit.phase, self.visit.visit)
 
 
 @dataclass(slots=True)
@@ -96,7 +102,7 @@ class SessionState:
     """What the phase that ended chose to come next (None: it chose nothing)."""
     ran: list[Ran] = field(default_factory=list[Ran])
     """The visits of phases that ended, in order."""
-    below: list[RanBelow] = field(default_factory=list[RanBelow])
+    below: list[EndedVisit] = field(default_factory=list[EndedVisit])
     """The visits of phases of sub-cascades that ended and may be sources, in order."""
     visit: Visit = field(default_factory=Visit)
     """The visit of the phase that runs."""

@@ -16,7 +16,7 @@ from typing import Any
 from windlass.cascade.children import CASCADES, DEPTH, ReadyCascade, output_names
 from windlass.cascade.model import Phase, SubCascade
 from windlass.engine._phase_run import TurnState
-from windlass.engine._session_state import RanBelow
+from windlass.engine._session_state import EndedVisit
 from windlass.engine.cascade_run import CascadeRun, Nesting
 from windlass.engine.events import Event, SubCascadeEnded
 from windlass.engine.opening import has_begun, open_under
@@ -175,7 +175,7 @@ def take_over_child(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
             if name not in own and (of_phase == visit.phase or (of_phase is None and is_last))
         )
         after = len(run.session.ran)
-        run.session.below.append(RanBelow(names, visit, said_in, after, done.edits))
+        run.session.below.append(EndedVisit(names, visit, said_in, done.edits, after))
 
 
 def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:

@@ -73,6 +73,11 @@ class Tried:
     changes: Sequence[StateChange] = ()
     details: OutcomeDetails = field(default_factory=OutcomeDetails)
 
+    @property
+    def text(self) -> str:
+        """Its output (empty: it said nothing)."""
+        return self.output.message.text if self.output else ""
+
 
 async def try_guarded(run: CascadeRun, phase: Phase, wording: Wording = AS_WRITTEN) -> Tried:
     """Return what a phase comes to, once its wards let the input of the cascade in."""
@@ -101,9 +106,8 @@ async def settle(run: CascadeRun, phase: Phase, trying: Awaitable[Tried]) -> End
     """Have a phase carried out and record its outcome; returns how it ended."""
     with failure_recorded(run, phase.name):
         tried = await trying
-        run.session.route = route_of(phase, tried.phase_run, tried.output)
-        said = tried.output.message.text if tried.output else ""
-        decided = await decide_after(run, phase, tried.phase_run, said)
+        run.session.route = route_of(tried)
+        decided = await decide_after(run, tried.phase_run, tried.text)
     name, record, session = phase.name, run.record, run.session
     changes = [*tried.changes, *decided]
     phase_run, ending, output = tried.phase_run, tried.ending, tried.output
@@ -121,18 +125,17 @@ async def settle(run: CascadeRun, phase: Phase, trying: Awaitable[Tried]) -> End
     )
     record.append(outcomes=[outcome], state=[*phase_run.now.state.changes(name), *changes])
     session.state.update({change.key: change.value for change in changes})
-    keep_messages(run, phase, phase_run)
-    text = output.message.text if output else ""
-    run.emit(PhaseEnded(name, ending.status, text, ending.reason))
+    keep_messages(run, phase_run)
+    run.emit(PhaseEnded(name, ending.status, tried.text, ending.reason))
     return ending
 
 
-def route_of(phase: Phase, phase_run: PhaseRun, output: Item | None) -> Route | None:
+def route_of(tried: Tried) -> Route | None:
     """Return what a phase that ended chose to come next; None: nothing."""
-    if phase_run.now.route is not None:
-        return Route(phase_run.now.route, "model")
-    output_text = output.message.text.strip() if output is not None else ""
-    return Route(output_text, "output") if output_text in ways_on(phase) else None
+    chosen, text = tried.phase_run.now.route, tried.text.strip()
+    if chosen is not None:
+        return Route(chosen, "model")
+    return Route(text, "output") if text in ways_on(tried.phase_run.phase) else None
 
 
 def record_question(record: Recorder, name: str, needed: AnswerNeeded) -> None:

@@ -137,8 +137,7 @@ class Sounding:
     @property
     def text(self) -> str:
         """Its output."""
-        output = self.tried.output if self.tried else None
-        return output.message.text if output else ""
+        return self.tried.text if self.tried else ""
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
@@ -206,7 +205,7 @@ def read_winner(answer: str, known: Sequence[int]) -> int | str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class SoundingJudge:
     """Who picks among the soundings of a phase, and what counts.
 
     That is what is looked for, and the cost (None: it does not count).

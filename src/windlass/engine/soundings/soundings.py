@@ -36,8 +36,8 @@ from windlass.engine.phase.phase import (
     try_guarded,
 )
 from windlass.engine.soundings.evaluating import (
-    Judge,
     Sounding,
+    SoundingJudge,
     is_accepted,
     join_outputs,
 )
@@ -223,7 +223,7 @@ class SoundedPhase:
         if looked_for is not None:
             looked_for = self._rendered(looked_for, key)
         wanted = self.wanted
-        judge = Judge(self.run, self.phase, wanted.picks, looked_for, wanted.cost_counts)
+        judge = SoundingJudge(self.run, self.phase, wanted.picks, looked_for, wanted.cost_counts)
         return await judge.pick(standing)
 
     async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
