@@ -38,12 +38,7 @@ from windlass.errors import (
     Unsure,
     WindlassError,
 )
-from windlass.history.base import (
-    Ending,
-    Outcome,
-    StateChange,
-    ending_of,
-)
+from windlass.history.base import Ending, Outcome, StateChange, ending_of
 from windlass.history.decisions import Asks, Remark, RunLimit, Waits
 from windlass.history.details import OutcomeDetails
 from windlass.safety.fairness import wait_for_turn

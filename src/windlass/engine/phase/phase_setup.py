@@ -59,13 +59,8 @@ from windlass.engine.phase.tools import (
     tools_to_approve,
 )
 from windlass.engine.turn.windows import room_for_messages
-from windlass.errors import (
-    ContextError,
-)
-from windlass.history.base import (
-    NodeType,
-    Row,
-)
+from windlass.errors import ContextError
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import SwitchedOff, SystemPrompt
 from windlass.history.details import PlaceCost, PositionDetails
 from windlass.messages import Message, Text, user

@@ -27,9 +27,7 @@ from windlass.engine.phase.phase_setup import bare_phase
 from windlass.engine.phase.rule_texts import moments_in
 from windlass.engine.turn.send import take_step
 from windlass.errors import PhaseFailed, UsageError, WardRefused
-from windlass.history.base import (
-    Reason,
-)
+from windlass.history.base import Reason
 from windlass.history.decisions import ValidatorAsked
 from windlass.history.row_details import WardJudged
 from windlass.messages import Message, ToolCall, assistant, system, user

@@ -28,19 +28,8 @@ from windlass.engine.events import (
     TextArrived,
     Waiting,
 )
-from windlass.engine.phase.phase import (
-    Tried,
-    after_children,
-    extract_state,
-    settle,
-    try_guarded,
-)
-from windlass.engine.soundings.evaluating import (
-    Sounding,
-    SoundingJudge,
-    is_accepted,
-    join_outputs,
-)
+from windlass.engine.phase.phase import Tried, after_children, extract_state, settle, try_guarded
+from windlass.engine.soundings.evaluating import Sounding, SoundingJudge, is_accepted, join_outputs
 from windlass.errors import (
     PersonNeeded,
     PhaseFailed,
@@ -50,14 +39,7 @@ from windlass.errors import (
     WindlassError,
     run_limit_in,
 )
-from windlass.history.base import (
-    COMPLETED,
-    Ending,
-    NodeType,
-    Row,
-    StateChange,
-    in_words,
-)
+from windlass.history.base import COMPLETED, Ending, NodeType, Row, StateChange, in_words
 from windlass.history.decisions import (
     Evaluation,
     Remark,

@@ -15,13 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import ContextError, Mistake, NoContext, TaskFileError
-from windlass.safety.files import (
-    MOST_BYTES,
-    MissingFileError,
-    UnreadableError,
-    in_root,
-    open_file,
-)
+from windlass.safety.files import MOST_BYTES, MissingFileError, UnreadableError, in_root, open_file
 from windlass.safety.foreign import parse_json
 from windlass.tasks.model import Input, Task, TaskFile
 from windlass.text.templates import free_names, render

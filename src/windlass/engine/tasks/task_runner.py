@@ -27,11 +27,7 @@ from windlass.errors import (
     person_needed_in,
     run_limit_in,
 )
-from windlass.history.base import (
-    Outcome,
-    ending_of,
-    in_words,
-)
+from windlass.history.base import Outcome, ending_of, in_words
 from windlass.history.decisions import ReducedInGroups, Resumed
 from windlass.tasks.model import Task
 from windlass.text.templates import PhaseOutput
