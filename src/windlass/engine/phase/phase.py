@@ -77,15 +77,14 @@ class Tried:
 async def try_guarded(run: CascadeRun, phase: Phase, wording: Wording = AS_WRITTEN) -> Tried:
     """Return what a phase comes to, once its wards let the input of the cascade in."""
     await Guard(run, phase).check_input()
-    return await try_phase(run, phase, begin_phase(run, phase, wording))
+    return await try_phase(run, await begin_phase(run, phase, wording))
 
 
-async def try_phase(run: CascadeRun, phase: Phase, beginning: Awaitable[PhaseRun]) -> Tried:
+async def try_phase(run: CascadeRun, phase_run: PhaseRun) -> Tried:
     """Attempts at a phase until one is accepted, and what is taken from its output."""
-    phase_run = await beginning
     ending, output = await run_attempts(run, phase_run)
     mark_output(run, phase_run, output)
-    return Tried(phase_run, ending, output, await extract_state(run, phase, output))
+    return Tried(phase_run, ending, output, await extract_state(run, phase_run.phase, output))
 
 
 async def after_children(
