@@ -16,7 +16,8 @@ from windlass.api.batches.workers import BatchEvent, BatchLimits, BatchResult, B
 from windlass.api.loading import ReadingOptions, load_family
 from windlass.api.opening import EngineBase, EngineCall, OnEvent
 from windlass.api.options import BatchOptions, CascadeSource
-from windlass.cascade.children import ReadyCascade, family_needs, make_ready, sources_without_parent
+from windlass.cascade.children import family_needs, make_ready, sources_without_parent
+from windlass.cascade.ready import ReadyCascade
 from windlass.engine.cascade import run_cascade
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted

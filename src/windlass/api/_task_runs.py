@@ -12,8 +12,8 @@ from windlass.api._recorded import RecordedWork, check_same_task, warn_of_other_
 from windlass.api._run_setup import RunSetup
 from windlass.api.loading import load_program
 from windlass.api.opening import EngineCall
-from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import tool_names
+from windlass.cascade.ready import ReadyCascade
 from windlass.cascade.tools_named import chooses_tools, tools_of
 from windlass.engine.people.talking import recorded_answers
 from windlass.engine.result import Result

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from windlass.cascade.children import CASCADES, DEPTH, ReadyCascade, output_names
+from windlass.cascade.children import CASCADES, DEPTH
 from windlass.cascade.model import Phase, SubCascade
+from windlass.cascade.ready import ReadyCascade, output_names
 from windlass.engine._phase_run import TurnState
 from windlass.engine._session_state import EndedVisit
 from windlass.engine.cascade_run import CascadeRun, Nesting
