@@ -25,6 +25,7 @@ from windlass.history.decisions import ToolsChosen
 from windlass.history.row_details import ToolResult
 from windlass.messages import ToolCall, ToolSpec, system, user
 from windlass.safety.foreign import parse_json
+from windlass.safety.schemas import object_with
 from windlass.text.prompts import MANIFEST_SYSTEM, handoffs_text, manifest_text
 from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
 from windlass.tools.registry import Registry
@@ -73,12 +74,7 @@ async def choose_tools(run: CascadeRun, phase_run: PhaseRun, instructions: str) 
     menu = "\n".join(f"- {spec.name}: {line}" for spec, line in zip(specs, lines, strict=True))
     names = [spec.name for spec in specs]
     said = _said_before(phase_run) if phase_run.phase.manifest_context == "full" else ""
-    schema = {
-        "type": "object",
-        "properties": {"tools": {"type": "array", "items": {"enum": names}, "maxItems": MOST}},
-        "required": ["tools"],
-        "additionalProperties": False,
-    }
+    schema = object_with("tools", {"type": "array", "items": {"enum": names}, "maxItems": MOST})
     question = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu, said)))
     taken = await send(
         run,
@@ -255,11 +251,5 @@ def route_tool(phase_run: PhaseRun) -> Tool:
         return f"{target} comes next"
 
     target = {"type": "string", "enum": targets_of(phase_run.phase.handoffs)}
-    parameters = {
-        "type": "object",
-        "properties": {"target": target},
-        "required": ["target"],
-        "additionalProperties": False,
-    }
-    spec = ToolSpec(ROUTE_TO, _OF_ROUTE, parameters)
+    spec = ToolSpec(ROUTE_TO, _OF_ROUTE, object_with("target", target))
     return Tool(spec, route_to, effects="none")

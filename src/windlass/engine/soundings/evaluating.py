@@ -40,6 +40,7 @@ from windlass.history.step import Step
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
 from windlass.providers.base import ModelInfo
 from windlass.safety.foreign import parse_json
+from windlass.safety.schemas import object_with
 from windlass.text.prompts import (
     EVALUATOR_SYSTEM,
     JOIN_SYSTEM,
@@ -296,12 +297,7 @@ class SoundingJudge:
         asked, costs = self._told(standing)
         indexes = [each.index for each in standing]
         listed = {"type": "array", "items": {"enum": indexes}, "minItems": 1, "maxItems": most}
-        schema = {
-            "type": "object",
-            "properties": {"keep": listed},
-            "required": ["keep"],
-            "additionalProperties": False,
-        }
+        schema = object_with("keep", listed)
         role = PREFILTER_SYSTEM.format(most=most)
         model = self.picks.model
         try:
@@ -359,12 +355,7 @@ class SoundingJudge:
         shown = list(standing)
         random.Random(seed).shuffle(shown)  # noqa: S311  # an order that can be drawn again
         indexes = sorted(each.index for each in standing)
-        schema = {
-            "type": "object",
-            "properties": {"winner": {"enum": [*indexes, None]}},
-            "required": ["winner"],
-            "additionalProperties": False,
-        }
+        schema = object_with("winner", {"enum": [*indexes, None]})
         details = Evaluation(seed=seed, order=[each.index for each in shown])
         asked, costs = self._told(standing)
         question = _question(
