@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from windlass.cascade.compile import compile_rule, phase_in_words
+from windlass.cascade.compile import phase_in_words
 from windlass.cascade.flow import MOST_VISITS, is_graph, leads_from, ways_on
 from windlass.cascade.handoffs import END
 from windlass.cascade.model import Cascade, Phase
@@ -20,6 +20,7 @@ from windlass.engine.cards.indexer import CardIndexer, start_cards
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, Listener, PhaseStarted, SessionStarted
 from windlass.engine.phase.phase import run_phase
+from windlass.engine.phase.phase_setup import rule_of
 from windlass.engine.phase.tool_phase import run_tool_phase
 from windlass.engine.phase.tools import tools_to_approve
 from windlass.engine.result import Result
@@ -92,9 +93,7 @@ async def run_cascade(run: CascadeRun) -> Result:
 
 def _tell_start(run: CascadeRun, phase: Phase) -> None:
     """Tell who watches that a phase begins, and what it will see."""
-    exclude = phase.context.exclude if phase.context is not None else ()
-    ran = run.session.names_that_ran(exclude)
-    context = phase_in_words(phase, compile_rule(run.cascade, phase, run.settings, ran))
+    context = phase_in_words(phase, rule_of(run, phase))
     total = None if is_graph(run.cascade.phases) else len(run.cascade.phases)
     run.emit(PhaseStarted(phase.name, len(run.session.ran) + 1, total, context))
 

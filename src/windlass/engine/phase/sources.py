@@ -58,9 +58,8 @@ def gather(
     conditions: Sequence[bool],
     shown: Sequence[Entry],
     system_anywhere: bool,
-    parent: CascadeRun | None = None,
 ) -> Gathered:
-    """The messages that `rule` brings into `phase`; of `parent`, too, whose sub-cascade `run` is.
+    """The messages that `rule` brings into `phase`; of the run above `run`, too.
 
     `conditions` holds the outcome of each source's condition. `shown` is what the
     window holds before the sources: their pictures are not injected again, nor their tool calls.
@@ -75,8 +74,8 @@ def gather(
     if not rule.sources:
         return Gathered(before)
     places = _ended(run)
-    if parent is not None:
-        above = _ended(parent)
+    if run.above is not None:
+        above = _ended(run.above)
         places = {f"{PARENT}{name}": place for name, place in above.items()} | places
     gathering = _Gathering(run, phase, system_anywhere, *held_by(shown))
     gathering.with_results = rule.mode != "snowball"  # which shows the calls themselves
