@@ -19,14 +19,14 @@ from windlass.engine.cards.card_models import models_beside
 from windlass.engine.cards.indexer import CardIndexer, start_cards
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, Listener, PhaseStarted, SessionStarted
-from windlass.engine.phase.phase import run_phase
+from windlass.engine.phase.phase import run_phase, try_guarded
 from windlass.engine.phase.phase_setup import rule_of
 from windlass.engine.phase.tool_phase import run_tool_phase
 from windlass.engine.phase.tools import tools_to_approve
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import definition_of, describe_run
 from windlass.engine.soundings.sounded_cascade import run_sounded_cascade
-from windlass.engine.soundings.soundings import run_sounded
+from windlass.engine.soundings.soundings import try_sounded
 from windlass.engine.turn.breaker import check_breaker, windows_in_outcome
 from windlass.errors import (
     PersonNeeded,
@@ -84,12 +84,12 @@ async def run_cascade(run: CascadeRun) -> Result:
         async def run_one(phase: Phase) -> Ending:
             _tell_start(run, phase)
             sounded = phase.soundings is not None and phase.soundings.are_several
-            run_once = run_sounded if sounded else run_phase
-            if phase.tool is not None:
-                run_once = run_tool_phase
             own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
             try:
-                ending = await run_once(own, phase)
+                if phase.tool is not None:
+                    ending = await run_tool_phase(own, phase)
+                else:
+                    ending = await run_phase(own, phase, try_sounded if sounded else try_guarded)
             except (PersonNeeded, RunLimitReached):  # what it said by then is the output
                 _keep_output(run, phase)
                 raise

@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from windlass.cascade.flow import ways_on
 from windlass.cascade.model import OutputExtraction, Phase
@@ -47,15 +47,17 @@ from windlass.safety.pattern_search import search
 from windlass.window.entries import Item
 
 
-async def run_phase(run: CascadeRun, phase: Phase) -> Ending:
+async def run_phase(run: CascadeRun, phase: Phase, trying: Trying) -> Ending:
     """Run one phase to its end, after its sub-cascades, and record its outcome.
+
+    `trying` is how it is carried out: once, or as soundings.
 
     Returns `completed`, or `incomplete` where it ended by a limit or, with
     `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
     what a call raised; the outcome is in the record then, too.
     """
     await wait_for_turn()
-    return await settle(run, phase, after_children(run, phase, try_guarded))
+    return await settle(run, phase, _after_children(run, phase, trying))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,10 @@ class Tried:
         return self.output.message.text if self.output else ""
 
 
+Trying: TypeAlias = Callable[[CascadeRun, Phase], Awaitable[Tried]]
+"""Carries a phase out, and leaves its outcome to be recorded."""
+
+
 async def try_guarded(run: CascadeRun, phase: Phase, wording: Wording = AS_WRITTEN) -> Tried:
     """Return what a phase comes to, once its wards let the input of the cascade in."""
     await Guard(run, phase).check_input()
@@ -87,9 +93,7 @@ async def try_phase(run: CascadeRun, phase_run: PhaseRun) -> Tried:
     return Tried(phase_run, ending, output, await extract_state(run, phase_run.phase, output))
 
 
-async def after_children(
-    run: CascadeRun, phase: Phase, trying: Callable[[CascadeRun, Phase], Awaitable[Tried]]
-) -> Tried:
+async def _after_children(run: CascadeRun, phase: Phase, trying: Trying) -> Tried:
     """Run a phase's sub-cascades and then the phase itself; what both came to together."""
     ended = await run_children(run, phase)
     tried = await trying(run, phase)
