@@ -19,7 +19,6 @@ from windlass.engine.result import Result
 from windlass.engine.resume.resuming import (
     change_definition,
     check_sent_time,
-    definition_of,
     fork_run,
     resume_run,
     start_to_resume,
@@ -94,7 +93,7 @@ async def run_resumed(
     try:
         way = ", or run it on that input in a new session with --accept"
         check_same_cascade(ready.cascade, session, start, way)
-        run = resume_run(run, definition_of(ready.cascade), again)
+        run = resume_run(run, again)
         result = await run_cascade(run)
     except StepDiffers as differs:
         if not accept:

@@ -175,7 +175,7 @@ class OpenBatch:
                 if self._is_to_go_on(given, session):
                     with suppress(StepDiffers):  # what its requests depend on has changed since
                         run = self._prepare(cascade, given, opened, emit)
-                        return await run_cascade(resume_run(run, definition_of(run.cascade), ()))
+                        return await run_cascade(resume_run(run))
         with open_session(self.store, f"{new_session_id()}-{name}") as opened:
             return await run_cascade(self._prepare(cascade, given, opened, emit))
 

@@ -23,7 +23,7 @@ from windlass.engine.events import Event, SubCascadeEnded
 from windlass.engine.opening import has_begun, open_under
 from windlass.engine.phase.sources import last_said
 from windlass.engine.result import Result
-from windlass.engine.resume.resuming import definition_of, fork_run, resume_run
+from windlass.engine.resume.resuming import fork_run, resume_run
 from windlass.engine.setup import prepare
 from windlass.engine.turn.record import Recorder
 from windlass.errors import PhaseFailed, RunLimitReached, ToolError, UsageError, person_needed
@@ -73,7 +73,7 @@ def open_below(
     )
     child = replace(child, caches=run.caches, notices=run.notices)
     if opened.is_begun:
-        return resume_run(child, definition_of(ready.cascade), journal.again)
+        return resume_run(child, journal.again)
     if journal.origin and has_begun(record.store, f"{journal.origin}.{name}"):
         return fork_run(child, f"{journal.origin}.{name}", journal.before)
     return child

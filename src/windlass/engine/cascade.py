@@ -292,7 +292,7 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
     if cascade.mcp_servers:
         servers = cascade.mcp_servers.items()
         data["mcp_servers"] = {name: server.shown() for name, server in servers}
-    data[RAN] = describe_run(run, definition_of(cascade))
+    data[RAN] = describe_run(run)
     if run.journal.origin and run.nesting.parent is None:
         data[RAN][FORKED_FROM] = run.journal.origin
     if run.record.recorded is not None:
