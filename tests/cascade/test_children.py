@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from windlass.api.loading import load_cascade, read_cascade
-from windlass.cascade.children import ReadyCascade, family_needs
+from windlass.cascade.children import family_needs
 from windlass.cascade.load import load
+from windlass.cascade.ready import ReadyCascade
 from windlass.errors import CascadeError
 from windlass.settings.settings import Settings
 

@@ -11,8 +11,15 @@ import pytest
 
 from windlass.caching.meter import Meter
 from windlass.caching.prices import UNCACHED
-from windlass.engine._meters import ModelCache, ModelCaches
-from windlass.engine._session_state import Ran, Route, SessionState, SessionTotals, Visit
+from windlass.engine._session_state import (
+    ModelCache,
+    ModelCaches,
+    Ran,
+    Route,
+    SessionState,
+    SessionTotals,
+    Visit,
+)
 from windlass.engine.injecting.injected import Injected, UserContext
 from windlass.wire.base import Usage
 

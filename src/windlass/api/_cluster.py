@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from windlass.api.loading import load_program
 from windlass.api.opening import open_resources
 from windlass.caching.rates import override
-from windlass.cascade.children import ReadyCascade
+from windlass.cascade.ready import ReadyCascade
 from windlass.engine.cascade import add_server_tools, needed_servers
 from windlass.engine.cascade_run import Access
 from windlass.engine.opening import OpenSession

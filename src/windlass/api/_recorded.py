@@ -30,8 +30,8 @@ from windlass.settings.trust import is_trusted
 
 if TYPE_CHECKING:
     from windlass.api.opening import EngineCall
-    from windlass.cascade.children import ReadyCascade
     from windlass.cascade.model import Cascade
+    from windlass.cascade.ready import ReadyCascade
     from windlass.history.base import SessionStart
     from windlass.tasks.compile import Program
     from windlass.tasks.model import TaskFile
@@ -82,7 +82,7 @@ class RecordedWork:
 
     def load_program(self, task: TaskFile, *, auto: bool) -> tuple[Program, Registry]:
         """Return the task as `loading.load_program` gives it. Raises TrustNeeded."""
-        from windlass.cascade.children import ReadyCascade
+        from windlass.cascade.ready import ReadyCascade
 
         program, registry = load_program(
             task, self.settings, self.tools, auto=auto, record=self._asked

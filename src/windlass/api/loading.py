@@ -16,8 +16,9 @@ from windlass.settings.settings import Settings
 from windlass.settings.trust import is_trusted, trusted_folders
 
 if TYPE_CHECKING:
-    from windlass.cascade.children import CascadeFamily, ReadyCascade
+    from windlass.cascade.children import CascadeFamily
     from windlass.cascade.load import Loaded
+    from windlass.cascade.ready import ReadyCascade
     from windlass.tasks.compile import Program
     from windlass.tasks.model import TaskFile
     from windlass.tools.base import Tool

@@ -17,7 +17,7 @@ from windlass.errors import StoreError, UsageError
 if TYPE_CHECKING:
     from windlass.api.opening import EngineBase, EngineCall
     from windlass.api.options import CascadeSource
-    from windlass.cascade.children import ReadyCascade
+    from windlass.cascade.ready import ReadyCascade
     from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.opening import OpenSession
     from windlass.engine.result import Result

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path as FilePath
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from windlass.cascade.check import check
 from windlass.cascade.flow import certain, keys_set, may_have_run
@@ -22,6 +21,7 @@ from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
 from windlass.cascade.model_names import with_model_names
 from windlass.cascade.needs import InputNeed, input_needs, names_of
+from windlass.cascade.ready import Place, ReadyCascade, output_names
 from windlass.cascade.source import Path
 from windlass.cascade.templates import templates_of
 from windlass.cascade.tool_cascades import (
@@ -36,7 +36,7 @@ from windlass.declared import ModelNames
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
 from windlass.injectors.markdown import folder_in
 from windlass.injectors.matched import Knowledge
-from windlass.safety.files import HERE, Folders, UnreadableError
+from windlass.safety.files import Folders, UnreadableError
 from windlass.settings.settings import Settings
 from windlass.tools.registry import Registry
 
@@ -45,39 +45,6 @@ DEPTH: Final = 5
 
 CASCADES: Final = 1_000
 """How many sub-cascades one cascade may come to, each counted as often as it would run."""
-
-Place: TypeAlias = tuple[int, int]
-"""Where a sub-cascade is named: the phase's index, and its position in `sub_cascades`."""
-
-
-class ReadyCascade(NamedTuple):
-    """A checked cascade, the tools it may use, and its sub-cascades."""
-
-    cascade: Cascade
-    registry: Registry
-    children: Mapping[Place, ReadyCascade]
-    tool_cascades: Mapping[str, ReadyCascade] = MappingProxyType({})
-    """The cascades that are tools of it or of one below, by their file; the top alone has them."""
-    folders: Folders = HERE
-    """Where the files must lie that it names."""
-
-    def copy_for_run(self) -> ReadyCascade:
-        """The same for a run of its own beside others: tools of its servers are not theirs."""
-        children = {place: child.copy_for_run() for place, child in self.children.items()}
-        tools = {file: each.copy_for_run() for file, each in self.tool_cascades.items()}
-        own = self.registry.copy()
-        return self._replace(registry=own, children=children, tool_cascades=tools)
-
-    @property
-    def sessions(self) -> int:
-        """How many sessions it comes to: its own, and those of its sub-cascades."""
-        return 1 + sum(child.sessions for child in self.children.values())
-
-    def walk(self) -> Iterator[ReadyCascade]:
-        """It, and all below it, in the order of the file; then the cascades that are tools."""
-        yield self
-        for child in (*self.children.values(), *self.tool_cascades.values()):
-            yield from child.walk()
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,13 +316,6 @@ def _outputs(family: CascadeFamily) -> dict[int, list[str]]:
         if sub.context_out and child.loaded.partial is not None:
             names.setdefault(index, []).extend(output_names(child.loaded.partial.cascade))
     return names
-
-
-def output_names(child: Cascade) -> dict[str, str | None]:
-    """What templates call the outputs of a sub-cascade, with the phase each is of (None: all)."""
-    names: dict[str, str | None] = {phase.name: phase.name for phase in child.phases}
-    names |= {f"{child.cascade_id}_{phase.name}": phase.name for phase in child.phases}
-    return {**names, child.cascade_id: None}
 
 
 def _ungiven(family: CascadeFamily) -> Iterator[Mistake]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from windlass.cascade.children import ReadyCascade
 from windlass.cascade.load import FORMATS, Loaded, load, validate
 from windlass.cascade.model import Cascade
+from windlass.cascade.ready import ReadyCascade
 from windlass.cascade.source import ParsedText
 from windlass.errors import CascadeError, UsageError, did_you_mean
 from windlass.safety.foreign import parse_json

@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.api.loading import ReadingOptions, load_cascade, load_program, read_cascade
 from windlass.caching.rates import many
-from windlass.cascade.children import ReadyCascade, family_needs, perhaps_unset
+from windlass.cascade.children import family_needs, perhaps_unset
 from windlass.cascade.compile import explain_defaults as explain_cascade
 from windlass.cascade.differences import differences
 from windlass.cascade.inputs_schema import fields_of, inputs_in_words
@@ -17,6 +17,7 @@ from windlass.cascade.model import Phase
 from windlass.cascade.model_names import model_names, wrong_model_names
 from windlass.cascade.needs import flags
 from windlass.cascade.notes import notes
+from windlass.cascade.ready import ReadyCascade
 from windlass.cascade.unset_names import unset_names
 from windlass.cascade.warnings import Warned, flow_warnings, model_warnings, prompt_warnings
 from windlass.cli.output import out, printed_as_json, progress

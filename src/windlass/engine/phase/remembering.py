@@ -9,23 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import memory_of
-from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
-from windlass.memory.banks import Banks, Memory, check_memory, expiry_of, time_text
-from windlass.memory.matching import match_texts
-from windlass.tools.base import MemoryCallbacks
-
-if TYPE_CHECKING:
-    from windlass.engine.cascade_run import CascadeRun
-
-
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
+from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
 from windlass.history.marks import MessagesKept
-from windlass.memory.banks import MOST_CHARS
+from windlass.memory.banks import MOST_CHARS, Banks, Memory, check_memory, expiry_of, time_text
+from windlass.memory.matching import match_texts
+from windlass.tools.base import MemoryCallbacks
 
 MOST_FOUND: Final = 20
 """Memories that one search brings."""
@@ -100,8 +94,9 @@ def _check_open(bank: str, allowed: Sequence[str], verb: str) -> None:
 _CUT = "\n[cut: a memory has no more characters]"
 
 
-def keep_messages(run: CascadeRun, phase: Phase, phase_run: PhaseRun) -> None:
+def keep_messages(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Put what was said in a phase into the bank that keeps all, and record how much it was."""
+    phase = phase_run.phase
     declared = memory_of(run.cascade, phase)
     if declared is None or declared.bank is None or declared.keep != "all":
         return

@@ -18,12 +18,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.tasks.task_inputs import Given
 from windlass.errors import MatchingFailed
 from windlass.injectors.markdown import folder_in
-from windlass.memory.association import (
-    HEADINGS,
-    Associations,
-    ContextGenerationInput,
-    MemoryMatch,
-)
+from windlass.memory.association import HEADINGS, Associations, ContextGenerationInput, MemoryMatch
 from windlass.memory.banks import Banks
 from windlass.memory.matching import fitting, match_texts
 from windlass.memory.passages import split_text

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from windlass.caching.meter import Bill, Cleared, Segments, pieces, weigh
 from windlass.caching.model_cache import Trust
-from windlass.engine._meters import ModelCache
 from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_state import ModelCache
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.turn._plan import Plan
 from windlass.history.decisions import CacheTrust
