@@ -11,7 +11,6 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -92,7 +91,7 @@ class ToolAnswers:
             if store is not None:
                 sessions = self._index.read(store, lambda name: self._is_meant(store, name))
                 memories = _memories(store, query, limit)
-        told = [each.line(words) for each in islice(self._index.search(query), limit)]
+        told = [each.line(words) for each in self._index.search(query)[:limit]]
         of = "" if self.project is None else f" of {self.project}, or of a folder that is not known"
         parts = [f"searched: {many(sessions, 'session')}{of}"]
         if self._index.left_out:

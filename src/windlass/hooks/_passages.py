@@ -7,7 +7,7 @@ A message that stands in several sessions is one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -48,8 +48,9 @@ class PassageIndex:
 
     left_out: set[str] = field(default_factory=set[str])
     """Sessions that are not read whole: there was no room for them."""
-    _words: WordIndex = field(default_factory=WordIndex)
-    _passages: list[SessionPassage] = field(default_factory=list[SessionPassage])
+    _words: WordIndex[SessionPassage] = field(
+        default_factory=lambda: WordIndex(lambda passage: passage.text)
+    )
     _known: set[str] = field(default_factory=set[str])
     """The keys of the messages that were read."""
     _sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
@@ -94,12 +95,11 @@ class PassageIndex:
         ref = reference(message)
         for line, part in split_text(text):
             last = line + part.count("\n")
-            self._words.add(len(self._passages), part)
-            self._passages.append(SessionPassage(ref, line, last, who, session, part))
+            self._words.add(SessionPassage(ref, line, last, who, session, part))
 
-    def search(self, query: str) -> Iterator[SessionPassage]:
+    def search(self, query: str) -> list[SessionPassage]:
         """Return the passages that belong to a query, the best first; of equal ones the newest."""
-        return (self._passages[number] for number in self._words.best(query))
+        return self._words.best(query)
 
 
 def words_of_query(query: str) -> frozenset[str]:
