@@ -117,9 +117,8 @@ class Scored:
 
     def fill(self, budget: int, most: int | None = None, first: Sequence[int] = ()) -> ChosenUnits:
         """Return what fits the budget, best first; `first` before all others."""
-        index = self.request.index
-        said = [text or None for text in index.units.said]
-        return rank.fill_budget(self.order(), index.units, budget, most, first=first, alike=said)
+        units = self.request.index.units
+        return rank.fill_budget(self.order(), units, budget, most, first=first)
 
     def pick(self) -> Picked:
         """Return what fits the budget, best first."""
