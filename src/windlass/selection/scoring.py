@@ -16,11 +16,11 @@ import numpy as np
 
 from windlass.errors import UsageError
 from windlass.selection import rank
-from windlass.selection._words import Kind
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
 from windlass.selection.rank import ChosenUnits, Relevance, Scores, Unit, normalised
 from windlass.selection.vectors import MISSING, Embedder, unrelated_cosine
+from windlass.selection.words import Kind
 
 _SHAPES: Final = {
     Kind.SURVEY: rank.WIDE,
