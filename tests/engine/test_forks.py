@@ -63,7 +63,7 @@ def injected() -> Injected:
         failures=(object(),),  # type: ignore[arg-type]
         touched={object(): frozenset("a")},  # type: ignore[dict-item]
         skills=("a",),
-        context=UserContext("a", None, None, (), {}),
+        context=UserContext("a", None, (), {}),
         kept={"a": Meter(UNCACHED)},
         dropped={"a": Meter(UNCACHED)},
         described={"a": "b"},

@@ -91,10 +91,10 @@ class TestSkills:
         page = tmp_path / "SKILL.md"
         page.write_text("---\nname: [a\n---\nbody")
         with pytest.raises(UsageError, match=r"SKILL.md.*is not YAML"):
-            read_page(page)
+            read_page(page, tmp_path)
         page.write_text("---\nname: a\nbody")
         with pytest.raises(UsageError, match="has no end"):
-            read_page(page)
+            read_page(page, tmp_path)
 
 
 def remembered(key: str, text: str, when: float, version: int = 1) -> Memory:
@@ -286,7 +286,7 @@ def test_front_matter_with_aliases_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "SKILL.md"
     page.write_text("\n".join(["---", *bomb, "name: *a11", "---", "text"]))
     with pytest.raises(UsageError, match=r"SKILL.md'.*aliases"):
-        read_page(page)
+        read_page(page, tmp_path)
     page.write_text("---\na: " + "[" * 50_000 + "\n---\ntext")
     with pytest.raises(UsageError, match=r"SKILL.md'.*not YAML"):
-        read_page(page)
+        read_page(page, tmp_path)

@@ -204,7 +204,9 @@ class TestFilling:
         assert choice.chosen == (0, 2)
 
     def test_takes_one_of_those_that_say_the_same(self) -> None:
-        choice = fill_budget(iter([2, 0, 1]), units_of(5, 5, 5), 50, alike=["same", None, "same"])
+        units = units_of(5, 5, 5)
+        units.said = ["same", "", "same"]
+        choice = fill_budget(iter([2, 0, 1]), units, 50)
         assert choice.chosen == (1, 2)
 
     def test_a_result_joins_its_call(self) -> None:

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 
 from tests.strategies import rough_texts
-from windlass.selection._words import (
+from windlass.selection.words import (
     MOST_KEYWORDS,
     STOP_WORDS,
     Kind,
     keywords,
-    kind_of,
+    question_in,
     task_terms,
     term_counts,
 )
@@ -87,7 +87,7 @@ class TestTerms:
         ],
     )
     def test_of_a_question_about_the_talk_say_its_matter(self, task: str, left: set[str]) -> None:
-        assert set(task_terms(task, kind_of(task))) == left
+        assert set(task_terms(task, question_in(task)[0])) == left
 
 
 SURVEYS = (
@@ -127,7 +127,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)
 def test_a_task_is_a_survey_a_question_or_a_remark(task: str, kind: Kind) -> None:
-    assert kind_of(task) is kind
+    assert question_in(task)[0] is kind
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ def test_a_task_is_a_survey_a_question_or_a_remark(task: str, kind: Kind) -> Non
     "task", ["Summarize the debate on the budget.", *SURVEYS[2:5], *SURVEYS[6:8], *QUESTIONS]
 )
 def test_a_task_is_of_its_kind_behind_whatever_leads_up_to_it(task: str, around: str) -> None:
-    assert kind_of(around.format(task)) is kind_of(task)
+    assert question_in(around.format(task))[0] is question_in(task)[0]
 
 
 @given(rough_texts())
 def test_any_text_is_of_some_kind(text: str) -> None:
-    assert kind_of(text) in Kind
+    assert question_in(text)[0] in Kind

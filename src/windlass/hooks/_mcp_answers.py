@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -99,7 +98,7 @@ class ToolAnswers:
             if store is not None:
                 sessions = self._index.read(store, lambda name: self._is_meant(store, name))
                 memories = _memories(store, query, limit)
-        told = [each.line(words) for each in islice(self._index.search(query), limit)]
+        told = [each.line(words) for each in self._index.search(query)[:limit]]
         of = "" if self.project is None else f" of {self.project}, or of a folder that is not known"
         parts = [f"searched: {many(sessions, 'session')}{of}"]
         if self._index.left_out:
@@ -303,8 +302,9 @@ class PassageIndex:
 
     left_out: set[str] = field(default_factory=set[str])
     """Sessions that are not read whole: there was no room for them."""
-    _words: WordIndex = field(default_factory=WordIndex)
-    _passages: list[SessionPassage] = field(default_factory=list[SessionPassage])
+    _words: WordIndex[SessionPassage] = field(
+        default_factory=lambda: WordIndex(lambda passage: passage.text)
+    )
     _known: set[str] = field(default_factory=set[str])
     """The keys of the messages that were read."""
     _sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
@@ -349,12 +349,11 @@ class PassageIndex:
         ref = reference(message)
         for line, part in split_text(text):
             last = line + part.count("\n")
-            self._words.add(len(self._passages), part)
-            self._passages.append(SessionPassage(ref, line, last, who, session, part))
+            self._words.add(SessionPassage(ref, line, last, who, session, part))
 
-    def search(self, query: str) -> Iterator[SessionPassage]:
+    def search(self, query: str) -> list[SessionPassage]:
         """Return the passages that belong to a query, the best first; of equal ones the newest."""
-        return (self._passages[number] for number in self._words.best(query))
+        return self._words.best(query)
 
 
 def words_of_query(query: str) -> frozenset[str]:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from windlass.caching.meter import Meter
 from windlass.injectors.base import BlockItem, FailedCall, Situation
 from windlass.injectors.orchestrate import Block, Placed
-from windlass.messages import Message
 from windlass.window.blocks import Attached
-from windlass.window.entries import Item as Occurrence
+from windlass.window.entries import Entry
 
 
 @dataclass(slots=True)
@@ -20,10 +19,8 @@ class UserContext:
 
     head: str
     """Identifies the beginning of the request before it."""
-    item: Occurrence | None
-    """Its occurrence in the record (None: there was nothing to say)."""
-    message: Message | None
-    """The message as it is shown (None: there was nothing to say)."""
+    entry: Entry | None
+    """Its occurrence in the record, as it is shown (None: there was nothing to say)."""
     told: tuple[Block, ...]
     """The blocks that it is made of."""
     known: dict[str, tuple[BlockItem, ...]]

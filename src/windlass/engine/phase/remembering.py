@@ -18,7 +18,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
 from windlass.history.marks import MessagesKept
 from windlass.memory.banks import MOST_CHARS, Banks, Memory, check_memory, expiry_of, time_text
-from windlass.memory.matching import match_texts
+from windlass.memory.matching import matches
 from windlass.tools.base import MemoryCallbacks
 
 MOST_FOUND: Final = 20
@@ -70,8 +70,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
 
 def _listed(query: str, names: Sequence[str], held: Sequence[Memory], most: int) -> str:
     """Return the result of a search: the memories among those held that belong to a query."""
-    texts = {number: memory.searched for number, memory in enumerate(held)}
-    matching = match_texts(query, texts, most=most)
+    matching = matches(query, held, lambda memory: memory.searched, most)
     where = " and ".join(repr(name) for name in names)
     if not matching:
         keys = ", ".join(memory.key for memory in held[-_LISTED:])
@@ -79,7 +78,7 @@ def _listed(query: str, names: Sequence[str], held: Sequence[Memory], most: int)
         return f"memory {where}: nothing belongs to {query!r}; {holds}"
     shown = (
         f"[{memory.reference}, remembered {time_text(memory.remembered)}]\n{memory.text}"
-        for memory in (held[number] for number in sorted(matching))
+        for memory in matching
     )
     return "\n\n".join([f"memory {where}: {len(matching)} found.", *shown])
 
