@@ -49,32 +49,6 @@ def told(phase: dict[str, Any], **top: Any) -> list[str]:
     return [str(mistake) for mistake in check(loaded(cascade({**A, **phase}, **top)))]
 
 
-class TestOnAndOff:
-    @pytest.mark.req("AC-45", "AC-69", "AC-70")
-    def test_without_a_word_nothing_is_shortened(self) -> None:
-        assert rule() == Rule("snowball")
-        assert rule(auto=False).policy is None
-        assert rule(auto={"intra_phase": False}).policy is None
-        assert rule(auto={"intra_phase": {"enabled": False}}).policy is None
-        assert rule(auto={}, intra=False).policy is None
-        assert rule(auto={}, intra={"enabled": False}).policy is None
-
-    @pytest.mark.req("AC-69", "AC-70", "AC-64")
-    @pytest.mark.parametrize("on", [{}, True])
-    def test_an_empty_object_and_true_turn_all_on_with_the_defaults(self, on: Any) -> None:
-        assert policy(auto=on) == Policy()
-        assert policy(auto={"intra_phase": on}) == Policy()
-        assert policy(intra=on) == Policy()
-        assert policy(intra={"enabled": True}) == Policy()
-
-    @pytest.mark.req("AC-51")
-    def test_a_phase_switches_on_what_its_cascade_switches_off(self) -> None:
-        assert policy(auto=False, intra=True) == Policy()
-        assert policy(auto={"intra_phase": False}, intra=True) == Policy()
-        # Key by key: the phase says nothing of `enabled`.
-        assert rule(auto={"intra_phase": False}, intra={"window": 3}).policy is None
-
-
 class TestFreeMoments:
     def test_stand_beside_the_profile_or_among_the_options_of_a_phase(self) -> None:
         said = {"priced": 3, "keep": {"share": 0.5}}
@@ -150,84 +124,10 @@ class TestMerging:
             assert policy(intra=made.settings()) == made
 
 
-class TestTheUsersSettings:
-    @pytest.mark.req("CA-2", "CA-3")
-    def test_keep_recent_holds_with_and_without_auto_context(self) -> None:
-        kept = {"keep_recent_turns": "3", "keep_recent_images": "2"}
-        assert policy(**kept) == Policy(enabled=False, keep_recent_turns=3, keep_recent_images=2)
-        assert policy({}, **kept) == Policy(keep_recent_turns=3, keep_recent_images=2)
-        assert rule(keep_recent_turns="0").policy is None
-
-    @pytest.mark.req("CA-2", "CA-3", "AC-51")
-    def test_what_the_cascade_says_of_it_wins(self) -> None:
-        assert policy({"intra_phase": {"keep_recent_turns": 9}}, keep_recent_turns="3") == Policy(
-            keep_recent_turns=9
-        )
-        made = policy(intra={"keep_recent_turns": 0}, keep_recent_turns="3")
-        assert made.keep_recent_turns == 0
-
-    @pytest.mark.req("AC-99")
-    def test_the_flag_switches_windows_off_and_says_so(self) -> None:
-        flag = "auto_context_intra_phase_enabled"
-        asked: list[dict[str, Any]] = [{"auto": {}}, {"intra": {"window": 3}}]
-        for said in asked:
-            made = rule(**said, auto_context_intra_phase_enabled="false")
-            assert (made.policy, made.switched_off) == (None, flag)
-        off = {flag: "false", "keep_recent_turns": "3"}
-        assert policy({}, **off) == Policy(enabled=False, keep_recent_turns=3)
-
-    @pytest.mark.req("AC-99", "AC-100")
-    def test_no_flag_switches_anything_on(self) -> None:
-        flags = ("intra_phase", "cards", "inter_phase", "llm_selection")
-        on = {f"auto_context_{name}_enabled": "true" for name in flags}
-        off = {f"auto_context_{name}_enabled": "false" for name in flags}
-        assert rule(**on) == rule(**off) == Rule("snowball")
-
-    def test_passthrough_sends_everything(self) -> None:
-        made = rule({}, keep_recent_turns="3", passthrough="1")
-        assert (made.policy, made.switched_off) == (None, "passthrough")
-        assert rule(passthrough="1").switched_off == ""
-
-    @pytest.mark.req("CA-19")
-    def test_a_limit_of_tokens_prunes_with_and_without_auto_context(self) -> None:
-        def limited(said: Any, **top: Any) -> Policy | None:
-            made = Cascade.model_validate(cascade({**A, "max_input_tokens": said}, **top))
-            return compile_rule(made, made.phases[0]).policy
-
-        assert limited(9) == Policy(enabled=False, max_input_tokens=9)
-        assert limited(9, auto_context={}) == Policy(max_input_tokens=9)
-        assert limited({"limit": 9, "on_exceed": "summarise"}) == limited(9)
-        assert limited({"limit": 9, "on_exceed": "warn"}) is None
-        assert limited({"limit": 9, "on_exceed": "fail"}, auto_context={}) == Policy()
-
-
 class TestExplained:
     def origins(self, made: Cascade, **environ: str) -> dict[str, tuple[Any, str]]:
         (phase,) = explain_defaults(made, settings(**environ))
         return {one.name: (one.value, one.origin) for one in phase.settings}
-
-    @pytest.mark.req("AC-51")
-    def test_each_value_names_who_said_it(self) -> None:
-        auto = {"profile": "spec", "intra_phase": {"window": 7, "compress": {"file_lines": 3}}}
-        own = {"mask_observations_after": None, "compress": {"file_chars": 9}}
-        made = Cascade.model_validate(cascade({**A, "intra_context": own}, auto_context=auto))
-        found = self.origins(made, keep_recent_turns="4")
-        assert found["intra_context.profile"] == ("spec", "auto_context")
-        assert found["intra_context.window"] == (7, "auto_context.intra_phase")
-        assert found["intra_context.mask_observations_after"] == (None, "intra_context")
-        assert found["intra_context.min_masked_chars"] == (200, "profile spec")
-        assert found["intra_context.keep_recent_turns"] == (4, "WINDLASS_KEEP_RECENT_TURNS")
-        assert found["intra_context.compress.file_lines"] == (3, "auto_context.intra_phase")
-        assert found["intra_context.compress.file_chars"] == (9, "intra_context")
-        assert found["intra_context.compress.above_chars"] == (1_500, "profile spec")
-        assert "intra_context" not in found
-
-    def test_every_option_is_listed(self) -> None:
-        made = Cascade.model_validate(cascade(A, auto_context=True))
-        found = self.origins(made)
-        listed = {name.split(".")[1] for name in found if name.startswith("intra_context.")}
-        assert listed == set(OPTIONS)
-        assert found["intra_context.profile"] == ("default", "default")
 
     def test_what_is_off_says_why(self) -> None:
         plain = Cascade.model_validate(cascade(A))
@@ -239,17 +139,6 @@ class TestExplained:
         variable = "WINDLASS_AUTO_CONTEXT_INTRA_PHASE_ENABLED"
         reason = f"auto_context_intra_phase_enabled is False: {variable}"
         assert found["intra_context"] == (False, reason)
-
-    def test_without_a_window_only_what_was_asked_for_is_listed(self) -> None:
-        plain = Cascade.model_validate(cascade(A))
-        found = self.origins(plain, keep_recent_images="4")
-        listed = [name for name in found if name.startswith("intra_context.")]
-        assert listed == ["intra_context.keep_recent_images"]
-
-    def test_in_words(self) -> None:
-        made = Cascade.model_validate(cascade(A, auto_context={"profile": "lean"}))
-        (phase,) = explain_defaults(made)
-        assert phase.words.endswith("Its calls are shortened (profile lean).")
 
 
 class TestMistakes:
