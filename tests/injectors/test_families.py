@@ -85,10 +85,6 @@ class TestPlaybooks:
         folder.mkdir(exist_ok=True)
         (folder / f"{name}.md").write_text(f"---\nwhen: {when}\n---\n{body}\n")
 
-    def test_none_below_the_threshold(self, tmp_path: Path) -> None:
-        self.play(tmp_path, "refund", "a customer wants a refund")
-        assert Playbooks().render(at(tmp_path, "Draw a chart of the sales by month")) is None
-
     def test_one_without_when_is_the_users_mistake(self, tmp_path: Path) -> None:
         self.play(tmp_path, "refund", "")
         with pytest.raises(UsageError, match=r"playbooks/refund.md: a playbook says .* when"):

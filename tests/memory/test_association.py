@@ -90,19 +90,6 @@ class TestWhatChanges:
 
 
 class TestFolders:
-    def test_only_what_lies_in_declared_ones_is_read(
-        self, look: type[Associations], folder: Path
-    ) -> None:
-        outside = folder.parent / "secret.md"
-        outside.write_text("The prompt cache entry that nobody may see lives for ever.")
-        (folder / "link.md").symlink_to(outside)
-        (folder / ".hidden.md").write_text(outside.read_text())
-        (folder / "store").mkdir()
-        (folder / "store" / "log.md").write_text(outside.read_text())
-        made = look(folders=[folder], closed=[folder / "store"])
-        found = made.get_relevant_context_for(TASK)
-        assert [one.reference for one in found.matches] == [f"{folder.as_posix()}/cache.md:1"]
-
     def test_what_is_too_large_or_no_text_is_left_out_and_told(
         self, look: type[Associations], folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -23,7 +23,6 @@ from windlass.selection.vectors import Vectors
 
 HIT = "The harbour crane broke its cable at dawn."
 TALK = [user(text) for text in (*FILLER[:12], HIT, *FILLER[12:])]
-AT = 12
 
 
 def chosen(found: Picked) -> list[int]:
@@ -44,16 +43,6 @@ def lines(question: str) -> list[tuple[str, str]]:
     """The names on a menu, and the lines."""
     found = [line for line in question.splitlines() if line.startswith("[")]
     return [(line[1:].partition("]")[0], line) for line in found]
-
-
-def keeping(asked: list[str]) -> Any:
-    """A selector that keeps the question and picks nothing."""
-
-    def answer(question: str) -> str:
-        asked.append(question)
-        return '{"selected": []}'
-
-    return answer
 
 
 def naming(*words: str) -> Any:
@@ -91,19 +80,6 @@ class TestSemantic:
     def test_without_a_model_says_what_to_install(self) -> None:
         with pytest.raises(UsageError, match=r"'semantic' .*windlass\[embeddings\]"):
             picked(TALK, "a hoist", strategy="semantic")
-
-
-@pytest.mark.req("AC-77", "AC-98")
-class TestHybrid:
-    model = Meanings("crane hoist lift cable", "violins cello")
-
-    def test_lets_a_model_choose_from_twice_the_budget(self) -> None:
-        asked: list[str] = []
-        found = answered(keeping(asked), strategy="hybrid", max_tokens=40, embedder=self.model)
-        assert 0 < sum(TALK[AT].text in line for _, line in lines(asked[0])) <= 1
-        tokens = sum(int(line.partition("~")[2].split()[0]) for _, line in lines(asked[0]))
-        assert 40 < tokens <= 80
-        assert found.strategy == "hybrid+llm"
 
 
 @pytest.mark.req("AC-76", "AC-98")
