@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from tests.cascade.making import cascade, loaded
 from windlass.cascade.check import check
 from windlass.cascade.compile import compile_rule, explain_defaults
+from windlass.cascade.published_schema import json_schema
 from windlass.cascade.rules import Choosing, Rule
 from windlass.settings.settings import Settings
 
@@ -122,6 +124,13 @@ class TestMistakes:
 
 
 class TestWhatPeopleSee:
+    @pytest.mark.req("AC-63", "AC-103")
+    def test_the_schema_knows_it(self) -> None:
+        valid = Draft202012Validator(json_schema()).is_valid
+        assert valid(cascade(A, auto(selection=SELECTION), auto_context={"inter_phase": {}}))
+        assert not valid(cascade(A, auto(selection={"strategy": "best"})))
+        assert not valid(cascade(A, B, auto_context={"inter_phase": {"anchor": {}}}))
+
     @pytest.mark.req("AC-63")
     def test_each_option_is_listed_with_who_chose_it(self) -> None:
         inter = {"strategy": "semantic", "selection": {"max_tokens": 4_000}}

@@ -86,3 +86,20 @@ class TestCheck:
         forced = {"name": "a", "tool_choice": "route_to"}
         assert mistakes({**forced, "handoffs": ["a", "end"]}) == []
         assert len(mistakes({**forced, "handoffs": ["end"]})) == 1
+
+    def test_sources_and_outputs_name_what_may_have_run(self) -> None:
+        a, b = {"name": "a", "handoffs": ["b", "c"]}, {"name": "b", "handoffs": ["d"]}
+        c, d = {"name": "c", "handoffs": ["d"]}, {"name": "d"}
+        uses = {"context": {"from": ["b", "c"]}, "instructions": "{{ outputs.b }}{{ outputs.c }}"}
+        assert mistakes(a, b, c, {**d, **uses}) == []
+        assert mistakes(a, {**b, "context": {"from": ["c"]}}, c, d) == [
+            (
+                "phase 'b', context.from[0]: no way leads here from phase 'c' (line 24);"
+                " known: a, all, first, previous"
+            )
+        ]
+        assert mistakes(a, {**b, "instructions": "{{ outputs.c }}"}, c, d) == [
+            "phase 'b', instructions: outputs.c: no way leads here from phase 'c' (line 19)"
+        ]
+        loop = {"name": "a", "handoffs": ["a", "end"], "context": {"from": ["a"]}}
+        assert mistakes({**loop, "instructions": "{{ outputs.a }}"}) == []
