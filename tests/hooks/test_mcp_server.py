@@ -19,9 +19,11 @@ from mcp.types import TextContent
 from tests.support.hooks_events import HookedAgent, log
 from windlass.errors import UsageError
 from windlass.history.sqlite import SqliteStore
-from windlass.hooks._mcp_answers import ToolAnswers
+from windlass.hooks._mcp_answers import MOST_CHARS, ToolAnswers
+from windlass.hooks.hook_journal import HookJournal
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.importing.storing import store_recording
+from windlass.memory.banks import Banks
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.settings.settings import Settings
 from windlass.window.originals import reference
@@ -29,6 +31,7 @@ from windlass.wire.base import Usage
 
 REFERENCES = re.compile(r"result_[0-9a-f]{8}")
 MODEL = "anthropic/claude-sonnet-5-5"
+LOG = tool("c1", "\n".join(["starts", *(f"step {n}" for n in range(2, 40)), "ERROR: it fails"]))
 
 
 def record(store: Path, name: str, project: Path | str, *messages: Message) -> str:
@@ -68,6 +71,34 @@ def answers(store: Path, project: Path | None = None) -> ToolAnswers:
 
 
 class TestSearch:
+    def test_finds_passages_that_recall_brings_back(self, store: Path) -> None:
+        text = "\n".join([*(f"filler {n}" for n in range(300)), "the quokka parser is broken"])
+        record(store, "a", store.parent, *result(text))
+        asked = answers(store)
+        told = asked.search("Quokka parsers")
+        (found,) = [line for line in told.splitlines() if line.startswith("[")]
+        where, _, said = found.partition("] ")
+        ref, _, lines = where[1:].split()
+        assert said.startswith("Bash, session claude-code-")
+        assert said.endswith("the quokka parser is broken")
+        assert asked.recall(ref, lines=lines).splitlines()[-1] == "the quokka parser is broken"
+
+    def test_sees_only_the_project_unless_told_otherwise(self, store: Path) -> None:
+        record(store, "mine", store.parent / "deep", *result("the quokka is mine"))
+        record(store, "whose", "", *result("the quokka is nobody's"))
+        record(store, "theirs", f"{store.parent}-other", *result("the quokka is theirs"))
+        told = answers(store).search("quokka")
+        assert ("is mine" in told, "is nobody's" in told, "is theirs" in told) == (
+            True,
+            True,
+            False,
+        )
+        assert told.startswith(f"searched: 2 sessions of {store.parent}, or of a folder that is")
+        OPENED.append(ToolAnswers(Settings.read({"store": str(store)}), None))
+        everything = OPENED[-1].search("quokka")
+        assert everything.startswith("searched: 3 sessions\n")
+        assert "is theirs" in everything
+
     def test_follows_the_store(self, store: Path) -> None:
         asked = answers(store)
         assert "no session says it" in asked.search("quokka")
@@ -81,6 +112,11 @@ class TestSearch:
         told = asked.search("quokka")
         assert told.count("\n[") == 1
         assert "another quokka" in told
+
+    def test_a_message_of_several_sessions_is_one(self, store: Path) -> None:
+        for name in ("a", "b"):
+            record(store, name, store.parent, *result("the quokka"))
+        assert answers(store).search("quokka").count("\n[") == 1
 
     def test_finds_memories(self, store: Path) -> None:
         asked = answers(store)
@@ -183,6 +219,14 @@ class TestTheProject:
 
 
 class TestRemember:
+    def test_makes_versions(self, store: Path) -> None:
+        asked = answers(store)
+        asked.remember("notes", "build", "use make")
+        assert asked.remember("notes", "build", "use just").endswith("version 2")
+        with SqliteStore(store) as history:
+            (memory,) = Banks(history, lambda: 0.0, lambda: "x").memories("notes")
+        assert (memory.text, memory.by) == ("use just", "an agent, through MCP")
+
     @pytest.mark.parametrize(
         ("bank", "text", "told"),
         [("a/b", "x", "must be a name"), ("", "x", "must be a name"), ("notes", " ", "is empty")],
@@ -217,6 +261,42 @@ async def said(client: Client, name: str, **arguments: Any) -> tuple[str, bool]:
 
 
 class TestTheServer:
+    async def test_answers_the_official_client(self, store: Path) -> None:
+        HookJournal(store).keep(LOG)
+        ref = reference(LOG)
+        async with connected(store.parent / "src") as client:
+            tools = (await client.list_tools()).tools
+            assert [each.name for each in tools] == ["recall", "search", "cost"]
+            assert all(each.annotations and each.annotations.read_only_hint for each in tools)
+            assert await said(client, "recall", ref=ref) == (LOG.text, False)
+            assert await said(client, "recall", ref=ref, grep="ERR") == (
+                "40: ERROR: it fails",
+                False,
+            )
+            assert await said(client, "recall", ref=ref, lines="2:3") == ("step 2\nstep 3", False)
+            text, failed = await said(client, "recall", ref="12345678")
+            assert failed
+            assert text.startswith("no original has the reference '12345678' in the store")
+            assert await said(client, "recall") == ("recall: ref: Field required", True)
+            assert await said(client, "cost") == ("the store holds no session yet", True)
+            assert (await said(client, "remember", bank="b", key="k", text="x"))[1]
+        assert not (store / "windlass.sqlite").exists()
+
+    async def test_cuts_a_long_answer_and_says_how_to_read_on(self, store: Path) -> None:
+        long = tool("c1", "\n".join(f"{n} é\x07" + "x" * 90 for n in range(1, 2_001)))
+        windows = tool("c2", "one\r\ntwo\r\n")
+        HookJournal(store).keep(windows)
+        assert answers(store).recall(reference(windows)) == windows.text
+        HookJournal(store).keep(long)
+        async with connected(store.parent) as client:
+            text, _ = await said(client, "recall", ref=reference(long))
+            assert len(text) < MOST_CHARS + 100
+            more = text.rpartition('the rest: lines "')[2].removesuffix('"]')
+            last = int(text.splitlines()[-2].partition(" ")[0])
+            assert more == f"{last + 1}:"
+            on, _ = await said(client, "recall", ref=reference(long), lines=more)
+            assert on.startswith(f"{last + 1} é\\x07xxx")
+
     async def test_writes_only_when_it_may(self, store: Path) -> None:
         async with connected(store.parent, "--write", "--store", str(store)) as client:
             assert [each.name for each in (await client.list_tools()).tools][-1] == "remember"
@@ -224,6 +304,12 @@ class TestTheServer:
             assert told == ("remembered as 'k' in bank 'notes', version 1", False)
             text, _ = await said(client, "search", query="quokka")
             assert "[notes/k@1] The quokka hides." in text
+
+    async def test_serves_other_folders_when_asked_to(self, store: Path) -> None:
+        record(store, "theirs", "elsewhere", *result("the quokka is theirs"))
+        async with connected(store.parent, "--all-folders") as client:
+            text, _ = await said(client, "search", query="quokka")
+        assert "the quokka is theirs" in text
 
     def test_ends_with_its_client_and_prints_nothing_else(self, tmp_path: Path) -> None:
         done = subprocess.run(

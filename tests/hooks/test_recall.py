@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import CommandLine
 from tests.cli.conftest import windlass as command_line
+from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.sqlite import SqliteStore
 from windlass.hooks import kept_originals
@@ -50,6 +51,26 @@ def kept(command_line: CommandLine) -> CommandLine:
 
 
 class TestTheOriginal:
+    @pytest.mark.parametrize("ref", [REF, REF.removeprefix("result_"), LOG.key, REF.upper()])
+    def test_is_printed_alone(self, kept: CommandLine, ref: str) -> None:
+        said = kept("recall", ref)
+        assert (said.code, said.out, said.err) == (0, LOG.text, "")
+
+    def test_is_found_from_any_folder_of_the_project(
+        self, kept: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        deep = kept.folder / "src" / "deep"
+        deep.mkdir(parents=True)
+        monkeypatch.chdir(deep)
+        assert kept("recall", REF).out == LOG.text
+
+    def test_is_the_same_once_it_is_in_the_store(self, kept: CommandLine) -> None:
+        store = kept.folder / ".windlass"
+        store_messages(store, LOG)
+        HookJournal(store).forget(LOG.content_hash)
+        assert list(originals_folder(store).iterdir()) == []
+        assert kept("recall", REF).out == LOG.text
+
     def test_is_also_found_where_the_store_has_to_be_opened(
         self, kept: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -69,6 +90,45 @@ class TestTheOriginal:
         assert kept("recall", REF).out == LOG.text
         assert kept("recall", "12345678").code == 2
         assert kept("recall", reference(long)).out == long.text
+
+    def test_a_damaged_one_in_the_store_is_told(self, kept: CommandLine) -> None:
+        long = tool("c2", "long " * 2_000)
+        store_messages(kept.folder / ".windlass", long)
+        file = kept.folder / ".windlass" / "blobs" / long.key[:2] / long.key
+        file.unlink()
+        file.write_text(long.canonical.replace("long", "lang"))
+        said = kept("recall", reference(long))
+        assert (said.code, said.out) == (1, "")
+        assert "has been changed" in said.complaint
+
+    def test_of_the_store_that_is_named(
+        self, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        HookJournal(command_line.folder / "other").keep(LOG)
+        assert command_line("recall", REF, "--store", "other").out == LOG.text
+        assert command_line("recall", "--store=other", REF).out == LOG.text
+        command_line.write("windlass.toml", 'store = "other"')
+        (command_line.folder / ".windlass").mkdir()
+        assert command_line("recall", REF).out == LOG.text
+        (command_line.folder / "windlass.toml").unlink()
+        assert command_line("recall", REF).code == 2
+        monkeypatch.setenv("WINDLASS_STORE", "other")
+        assert command_line("recall", REF).out == LOG.text
+
+    @pytest.mark.parametrize("words", [[], ["--store", ".windlass"], SLOWLY])
+    def test_is_printed_byte_for_byte(self, command_line: CommandLine, words: list[str]) -> None:
+        text = "one\r\n\x1b[31mred\x1b[0m\ttab\u202e\u2028\x07é\r\n\r\n"
+        HookJournal(command_line.folder / ".windlass").keep(message := tool("c1", text))
+        done = subprocess.run(
+            process(reference(message), *words), cwd=command_line.folder, capture_output=True,
+            timeout=120, check=True,
+        )  # fmt: skip
+        assert done.stdout == text.encode()
+        lines = subprocess.run(
+            process(reference(message), "--lines", "2"), cwd=command_line.folder,
+            capture_output=True, timeout=120, check=True,
+        )  # fmt: skip
+        assert lines.stdout == text.encode().split(b"\n")[1] + b"\n"
 
     @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
     @pytest.mark.parametrize("words", [[], SLOWLY])
@@ -92,6 +152,25 @@ class TestTheOriginal:
 
 
 class TestParts:
+    def test_lines_that_match_have_numbers(self, kept: CommandLine) -> None:
+        assert (
+            kept("recall", REF, "--grep", "ERR|step 7$").out == "7: step 7\n40: ERROR: it fails\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("lines", "first", "last"), [("3:5", 3, 5), ("38:", 38, 40), (":2", 1, 2), ("4", 4, 4),
+                                     ("39:900", 39, 40), ("3-5", 3, 5)]
+    )  # fmt: skip
+    def test_lines_are_as_they_were(
+        self, kept: CommandLine, lines: str, first: int, last: int
+    ) -> None:
+        expected = LOG.text.split("\n")[first - 1 : last]
+        assert kept("recall", REF, "--lines", lines).out == "\n".join([*expected, ""])
+
+    def test_matches_among_lines_keep_their_numbers(self, kept: CommandLine) -> None:
+        said = kept("recall", REF, "--lines", "10:12", "--grep", "step 1[12]")
+        assert said.out == "11: step 11\n12: step 12\n"
+
     @given(
         st.lists(st.text(st.characters(codec="ascii", exclude_characters="\n"), max_size=30)),
         st.integers(40, 200),
@@ -133,6 +212,11 @@ class TestMistakes:
         said = kept("recall", *arguments)
         assert (said.code, said.out) == (2, "")
         assert told in said.complaint
+
+    def test_no_store(self, command_line: CommandLine) -> None:
+        said = command_line("recall", REF)
+        assert said.code == 2
+        assert "there is no store in" in said.complaint
 
     def test_a_reference_of_several(self, command_line: CommandLine) -> None:
         names = ["aaaaaaaa11111111", "aaaaaaaa22222222"]
@@ -191,3 +275,9 @@ class TestAProcess:
         assert done.stderr == (
             "windlass: the output could not be written: No space left on device\n"
         )
+
+
+def test_lines_of_an_empty_text() -> None:
+    assert excerpt("", lines="1") == ""
+    with pytest.raises(UsageError, match="the original has lines 1:1"):
+        excerpt("", lines="2")
