@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ from tests.support.history_cards_kept import SAID, card
 from windlass.history.base import Batch, Store
 from windlass.history.card_rows import cards_of, mark_cards
 from windlass.history.marks import CalloutMark, PinMark
+from windlass.history.migrating import migrate
+from windlass.history.sqlite import SqliteStore
 from windlass.selection.card import Card
 
 
@@ -57,3 +61,27 @@ class TestCardMarks:
             "SELECT callout_name FROM context_cards WHERE is_callout AND session_id = ?", ("s",)
         )
         assert told == [{"callout_name": "best lamp"}]
+
+
+class TestCardsElsewhere:
+    def test_migrate_carries_them_and_the_newer_one_stands(
+        self, store: Store, tmp_path: Path
+    ) -> None:
+        with SqliteStore(tmp_path / "source") as source:
+            rows = [row(said, phase="ask") for said in SAID[:2]]
+            ids = [one for one in source.append(Batch("s", start=start(), rows=rows)) if one]
+            made = [
+                card(id_, at, phase="ask", turn=None, callout="x" * at or None)
+                for at, id_ in enumerate(ids)
+            ]
+            source.put_cards("s", made)
+            (copied,) = migrate(source, store)
+            assert copied.cards == 2
+            assert list(store.cards("s")) == made
+            newer = replace(made[0], summary="made anew there", generated_at=1_763_000_500)
+            store.put_cards("s", [newer])
+            source.put_cards(
+                "s", [replace(made[1], summary="new here", generated_at=1_763_000_400)]
+            )
+            list(migrate(source, store))
+            assert [one.summary for one in store.cards("s")] == ["made anew there", "new here"]
