@@ -11,8 +11,9 @@ from jsonschema import Draft202012Validator
 from tests.cascade.making import cascade, loaded
 from windlass.cascade.check import check
 from windlass.cascade.compile import compile_rule, explain_defaults
+from windlass.cascade.layers import selector_models
 from windlass.cascade.published_schema import json_schema
-from windlass.cascade.rules import Choosing, Rule
+from windlass.cascade.rules import Anchors, Choosing, Rule
 from windlass.settings.settings import Settings
 
 A: dict[str, Any] = {"name": "a", "instructions": "Do a."}
@@ -56,7 +57,94 @@ def auto(**context: Any) -> dict[str, Any]:
     return {**B, "context": {"mode": "auto", **context}}
 
 
+class TestDefaults:
+    @pytest.mark.req("AC-53", "AC-54", "AC-55", "AC-65", "AC-68")
+    def test_are_the_documents_and_mode_is_explicit_until_it_is_written(self) -> None:
+        _, explicit = rules(A, {**B, "context": {"from": ["a"]}})
+        assert (explicit.mode, explicit.choosing) == ("selective", None)
+        _, rule = rules(A, auto())
+        assert chosen(rule).anchors == Anchors(
+            window=3, from_phases=("previous",), include=("output", "callouts", "input")
+        )
+
+    @pytest.mark.req("AC-56", "AC-57", "AC-58", "AC-60")
+    def test_hybrid_within_30_000_tokens_and_50_messages(self) -> None:
+        _, rule = rules(A, auto())
+        options = chosen(rule).selection
+        assert (options.strategy, options.max_tokens, options.max_messages) == (
+            ("hybrid", 30_000, 50)
+        )
+        weights = options.weights
+        assert weights.keyword + weights.recency + weights.callout == pytest.approx(1)
+
+    @pytest.mark.req("AC-59", "AC-88")
+    def test_no_model_is_named_so_none_is_asked(self) -> None:
+        _, rule = rules(A, auto(selection={"strategy": "llm"}))
+        assert chosen(rule).selector is None
+        made = loaded(cascade(A, auto())).cascade
+        assert selector_models(made) == []
+
+    @pytest.mark.req("AC-59", "AC-61", "AC-68")
+    def test_every_documented_option_is_taken(self) -> None:
+        anchors = {"window": 5, "from_phases": ["a"], "include": ["errors", "output"]}
+        _, rule = rules(A, auto(anchors=anchors, selection=SELECTION))
+        made = chosen(rule)
+        assert made.anchors == Anchors(window=5, from_phases=("a",), include=("errors", "output"))
+        assert made.selector == SELECTION["selector_model"]
+        for name, value in SELECTION.items():
+            if name != "selector_model":
+                assert getattr(made.selection, name) == value
+        assert selector_models(
+            loaded(cascade(A, auto(selection={**SELECTION, "strategy": "llm"}))).cascade
+        )
+
+
 class TestInterPhase:
+    @pytest.mark.req("AC-62", "AC-63")
+    def test_sets_the_mode_for_phases_after_the_first_that_say_nothing(self) -> None:
+        told = rules(
+            A,
+            B,
+            {**C, "context": {"from": ["a"]}},
+            {**C, "name": "d", "inject_from": ["a"]},
+            {**C, "name": "e", "context_strategy": "minimal"},
+            {**C, "name": "f"},
+            auto_context={},
+        )
+        assert [rule.mode for rule in told] == [
+            *("snowball", "auto", "selective", "snowball", "selective", "auto")
+        ]
+
+    @pytest.mark.req("AC-62")
+    @pytest.mark.parametrize(
+        ("said", "mode"),
+        [
+            (True, "auto"),
+            ({"inter_phase": {"enabled": False}}, "snowball"),
+            ({"inter_phase": False}, "snowball"),
+            (False, "snowball"),
+        ],
+    )
+    def test_can_be_left_out(self, said: Any, mode: str) -> None:
+        assert rules(A, B, auto_context=said)[1].mode == mode
+
+    @pytest.mark.req("AC-56", "AC-63", "AC-66")
+    def test_a_phase_goes_before_it_key_by_key(self) -> None:
+        inter = {
+            "strategy": "semantic",
+            "selector_model": "local/x",
+            "anchors": {"window": 2, "include": ["output"]},
+            "selection": {"max_tokens": 4_000, "max_messages": 9},
+        }
+        own = auto(anchors={"window": 1}, selection={"max_tokens": 500}, **{"from": ["a"]})
+        told = rules(A, own, C, auto_context={"inter_phase": inter})
+        made, other = chosen(told[1]), chosen(told[2])
+        assert (made.anchors.window, made.anchors.include) == (1, ("output",))
+        assert (made.selection.max_tokens, made.selection.max_messages) == (500, 9)
+        assert (made.selection.strategy, made.selector) == ("semantic", "local/x")
+        assert other.selection.max_tokens == 4_000
+        assert [source.phase for source in told[1].sources] == ["a"]
+
     @pytest.mark.req("AC-59")
     def test_a_helper_model_is_that_of_all_phases(self) -> None:
         told = rules(A, B, auto_context={"helper_model": "local/x", "commit": "at_once"})
@@ -74,6 +162,10 @@ class TestInterPhase:
         assert chosen(rule).no_model
         on = settings(auto_context_inter_phase_enabled="true")
         assert rules(A, B, told=on)[1].mode == "snowball"
+
+    def test_passthrough_sends_everything(self) -> None:
+        _, rule = rules(A, auto(), told=settings(passthrough="1"))
+        assert (rule.mode, rule.not_choosing) == ("snowball", "passthrough")
 
 
 class TestMistakes:

@@ -10,9 +10,11 @@ import pytest
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import asks as read_build
-from tests.engine.logs import logs
+from tests.engine.logs import log, logs
 from tests.support import engine_choosing as test_choosing
 from tests.support.engine_choosing import SEVEN, TOPICS, asks, choices, pages, selecting, talk
+from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.messages import user
 
 FOUR = ("rivers", "harbours", "orchards", "glaciers")
@@ -26,6 +28,23 @@ def broken(number: int) -> None:
         number: Which.
     """
     raise ValueError("\n".join(f"ERROR number {number} in line {at}" for at in range(number)))
+
+
+def kind(text: str) -> str:
+    """What brought a message, by its text."""
+    if text == talk("markets"):
+        return "chosen"
+    for name in FOUR:
+        if text == talk(name):
+            return f"called out in {name}"
+        if text == f"[Output from {name}]:\n{talk(name)}":
+            return f"output of {name}"
+    return text.partition("\n")[0].split(":")[0]
+
+
+def parts_of(ran: Ran, name: str = "last") -> list[str]:
+    """What a phase sees before its own words, message by message."""
+    return [kind(text) for _, text in ran.seen(name)[:-1]]
 
 
 def searching(query: str) -> Any:
@@ -68,6 +87,36 @@ class TestAnchors:
         assert ran.has_no_damage()
         return ran
 
+    @pytest.mark.req("AC-71")
+    async def test_the_input_and_sources_come_first_and_all_else_in_session_order(
+        self, house: House
+    ) -> None:
+        ran = await self.run(house, ALL, {"mode": "auto", "from": ["glaciers"]})
+        assert parts_of(ran) == [
+            "[Original Input]",
+            "output of glaciers",
+            "output of harbours",
+            "chosen",
+            "called out in rivers",
+            "[Errors so far]",
+            "output of orchards",
+        ]
+
+    @pytest.mark.req("AC-55")
+    @pytest.mark.parametrize("include", [None, *((one,) for one in ALL)])
+    async def test_each_kind_is_in_where_it_is_named_and_all_but_errors_by_default(
+        self, house: House, include: Sequence[str] | None
+    ) -> None:
+        shown = {
+            "input": "[Original Input]",
+            "output": "output of harbours",
+            "callouts": "called out in rivers",
+            "errors": "[Errors so far]",
+        }
+        ran = await self.run(house, include)
+        wanted = include or ("input", "output", "callouts")
+        assert {what for what, text in shown.items() if text in parts_of(ran)} == set(wanted)
+
     @pytest.mark.req("AC-55")
     async def test_of_errors_the_last_five_are_told_in_at_most_200_tokens_each(
         self, house: House
@@ -90,6 +139,34 @@ class TestAnchors:
         assert all(f"ERROR number {number} in" in text for number, text in told)
         count = ran.model.model("x").counter.message
         assert all(150 < count(user(text)) <= 200 for text in each)
+
+
+class TestBothLevels:
+    @pytest.mark.req("AC-1")
+    @pytest.mark.parametrize("commit", ["at_once", "priced"])
+    @pytest.mark.parametrize("own", [{}, {"intra_context": {}}])
+    async def test_one_phase_chooses_from_those_before_and_shortens_what_it_says_itself(
+        self, house: House, commit: str, own: dict[str, Any]
+    ) -> None:
+        last = asks("last", "rivers", tackle=["build_log"], **own)
+        replies = {**pages(*TOPICS), "last": [*map(read_build, "1234"), "ok"]}
+        ran = await house.run(
+            cascade(*SEVEN, last, auto_context={"commit": commit}), replies, tools=[logs()]
+        )
+        for number in range(1, 6):
+            seen = [text for _, text in ran.seen("last", number)]
+            assert talk("rivers") in seen
+            assert talk("orchards") not in seen
+            whole = [log(build) in seen for build in "1234"]
+            assert whole[: number - 1] == [False] * (number - 2) + [True] * (number > 1)
+        rows = ran.rows(NodeType.CONTEXT_SELECTION, phase="last")
+        told = [(json_of(one.row)["selection_type"], one.row.turn) for one in rows]
+        assert told == [("inter_phase", 0), *(("intra_phase", turn) for turn in range(1, 6))]
+        last.pop("intra_context", None)
+        off = cascade(*SEVEN, last, auto_context={"commit": commit, "intra_phase": False})
+        ran = await house.run(off, replies, tools=[logs()])
+        assert log("1") in [text for _, text in ran.seen("last", 5)]
+        assert talk("orchards") not in [text for _, text in ran.seen("last", 5)]
 
 
 class TestExclude:
@@ -122,6 +199,19 @@ class TestExclude:
         for gone in ("key_rivers", "rivers report", "ERROR number", "given up"):
             assert gone not in said
 
+    @pytest.mark.req("AC-67")
+    @pytest.mark.usefixtures("cached")
+    @pytest.mark.parametrize("exclude", [[], ["orchards"]])
+    async def test_it_is_left_out_where_going_on_would_be_cheaper_too(
+        self, house: House, exclude: list[str]
+    ) -> None:
+        last = asks("last", "rivers", context={"mode": "auto", "exclude": exclude})
+        made = cascade(*SEVEN, last, auto_context={"intra_phase": False})
+        ran = await house.run(made, pages(*TOPICS))
+        assert bool(choices(ran)[-1]["kept"]) is (not exclude)
+        said = "\n".join(text for _, text in ran.seen("last"))
+        assert ("key_orchards_4711" in said) is (not exclude)
+
 
 class TestRetention:
     HIDDEN: Mapping[str, Any] = {
@@ -130,6 +220,30 @@ class TestRetention:
         "callouts": {"failure": "ERROR: build 17"},
     }
     READ = (calls(call("build_log", '{"build": "17"}'), text="I look."), "Build 17 is broken.")
+
+    @pytest.mark.req("CI-45")
+    async def test_of_a_phase_that_hides_itself_its_output_alone_is_chosen_and_found(
+        self, house: House
+    ) -> None:
+        made = cascade(
+            phase("a", **self.HIDDEN),
+            *SEVEN[:2],
+            asks("last", "build 17", tackle=["search_context"]),
+            auto_context=selecting(anchors={"window": 3, "from_phases": ["a"]}),
+        )
+        replies = {**pages(*TOPICS[:2]), "a": self.READ, "last": [searching("build 17"), "ok"]}
+        ran = await house.run(made, replies, tools=[logs()])
+        read = ran.rows(NodeType.TOOL_RESULT)[0].row.message
+        assert read is not None
+        assert read.text == log("17")
+        said = "\n".join(text for _, text in ran.seen("last", 2))
+        assert "Build 17 is broken." in said
+        assert "I look." not in said
+        assert "step 1" not in said
+        assert "build_log" not in said
+        found = ran.seen("last", 2)[-1][1]
+        assert "] assistant (a, " in found
+        assert "] build_log (a, " not in found
 
     @pytest.mark.req("CI-45")
     @pytest.mark.usefixtures("cached")

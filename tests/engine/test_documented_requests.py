@@ -65,6 +65,19 @@ class TestHeaders:
         assert ran.request("b").messages[at + 2].tool_calls == said.tool_calls
 
 
+class TestTools:
+    @pytest.mark.req("CI-42")
+    async def test_a_phase_has_those_it_names_and_no_other(self, house: House) -> None:
+        ran = await house.run(
+            cascade(phase("a", tackle=["look_up", "draw"]), phase("b", context={"from": []})),
+            {"a": [calls(call("look_up")), "ok"]},
+            tools=[draw, look_up],
+        )
+        assert [spec.name for spec in ran.request("a").tools] == ["look_up", "draw"]
+        assert not ran.request("b").tools
+        assert ("tool", "x means something") in ran.seen("a", 2)
+
+
 class TestOnAndOff:
     @pytest.mark.req("CA-5", "AC-101")
     async def test_nothing_is_shortened_unless_asked_for(self, house: House) -> None:
@@ -73,6 +86,19 @@ class TestOnAndOff:
         texts = [text for role, text in ran.seen("b") if role == "tool"]
         assert texts == [log(number) for number in "123456789"]
         assert all(one.sent_tokens == one.full_tokens for one in ran.calls())
+
+    @pytest.mark.req("AC-31")
+    @pytest.mark.parametrize("said", [{}, {"intra_phase": {}}, True])
+    async def test_what_is_written_without_enabled_is_on(self, house: House, said: Any) -> None:
+        ran = await house.run(
+            cascade(lookup(), auto_context=said), reading("1", "2", "3"), tools=[logs()]
+        )
+        assert len(shown(ran, 4)[0]) < len(log("1")) / 2
+        off = {"intra_phase": {"enabled": False}}
+        ran = await house.run(
+            cascade(lookup(), auto_context=off), reading("1", "2", "3"), tools=[logs()]
+        )
+        assert shown(ran, 4)[0] == log("1")
 
     @pytest.mark.req("AC-102", "AC-31")
     @pytest.mark.parametrize("said", [{"enabled": True}, {}])
@@ -135,6 +161,33 @@ class TestBudgets:
             told = json_of(ran.rows(NodeType.CONTEXT_SELECTION)[-1].row)
             chosen[most or 50] = len(told["selected"])
         assert chosen == {50: 50, 12: 12}
+
+    @pytest.mark.req("CE-51")
+    async def test_of_a_large_result_more_stays_where_the_window_has_more_room(
+        self, house: House
+    ) -> None:
+        text = "\n".join(f"{number:05} is a line of output" for number in range(900))
+
+        def dump() -> str:
+            """Dump."""
+            return text
+
+        compress = {"above_chars": 20_000, "max_result_tokens": 4_000}
+        kept = []
+        for said in ("", "Go on. " * 12_000):
+            made = cascade(
+                phase("a", tackle=["dump"], instructions=f"Do a. {said}"),
+                auto_context={
+                    "commit": "at_once",
+                    "intra_phase": {"cuts": None, "compress": compress},
+                },
+            )
+            ran = await house.run(
+                made, {"a": [calls(call("dump")), "ok"]}, tools=[dump], model={"window": 60_000}
+            )
+            kept.append(len(shown(ran, 2)[0]))
+        assert kept[0] == len(text)
+        assert kept[1] < 0.6 * kept[0]
 
 
 class TestCards:

@@ -10,12 +10,24 @@ from hypothesis import strategies as st
 
 from windlass.errors import ContextError
 from windlass.injectors import Injector, Item, Rendered, Situation, Tier
-from windlass.injectors.known import BUILTIN
+from windlass.injectors.known import BUILTIN, InjectorSpec, make_injector
 from windlass.injectors.orchestrate import Placed, render_blocks, share_of_caps
+from windlass.settings.modules import Modules
 from windlass.text.tokens import FamilyCounter
 
 COUNT = FamilyCounter("gpt-4o").text
 SEEN = Situation("s", "a", "Do it.")
+
+CAPS = {
+    "system_role": 2_000,
+    "tools": 3_000,
+    "skills": 1_000,
+    "user_memory": 500,
+    "knowledge": 800,
+    "playbooks": 300,
+    "plan": 300,
+}
+"""The document's."""
 
 
 class Saying(Injector):
@@ -50,6 +62,12 @@ def test_an_injector_declares_tier_priority_cap_and_version() -> None:
         "todo": "DYNAMIC",
     }
     assert all(kind.priority > 0 and kind.cap > 0 and kind.version for kind in BUILTIN.values())
+
+
+@pytest.mark.req("CE-16", "CE-17", "CE-18", "CE-19", "CE-20", "CE-21", "CE-22")
+@pytest.mark.parametrize(("name", "cap"), CAPS.items())
+def test_the_documents_caps_are_the_defaults(name: str, cap: int) -> None:
+    assert make_injector(InjectorSpec(name), Modules()).cap == cap
 
 
 @pytest.mark.req("CE-48", "CE-24")

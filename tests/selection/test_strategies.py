@@ -153,3 +153,9 @@ class TestAnswers:
 def test_wrong_options_are_told_in_a_sentence(options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         Selection(**options)
+
+
+@pytest.mark.req("AC-57", "AC-58")
+def test_the_defaults_are_those_of_the_document() -> None:
+    options = Selection()
+    assert (options.max_tokens, options.max_messages) == (30_000, 50)

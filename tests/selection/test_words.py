@@ -18,6 +18,11 @@ from windlass.selection._words import (
 
 @pytest.mark.req("AC-78")
 class TestKeywords:
+    def test_are_at_most_twenty_of_three_characters_or_more(self) -> None:
+        found = keywords(" ".join(f"wo{chr(97 + at)}d ab x" for at in range(26)))
+        assert len(found) == MOST_KEYWORDS
+        assert all(len(word) >= 3 for word in found)
+
     @given(rough_texts())
     def test_of_any_text_are_few_folded_and_no_stop_words(self, text: str) -> None:
         found = keywords(text)
