@@ -1,8 +1,7 @@
 """The tools that there are for a cascade, and what is wrong with those that it names.
 
-Cascades read leniently: tools and validators that are not there are left out with warnings.
-
-A memory bank as a tool: it goes by the bank's name, and looks into that bank.
+A cascade that is read leniently leaves out tools and validators that are not there, with warnings.
+A memory bank as a tool goes by the bank's name, and looks into that bank.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""What one session cost, in short, call by call or as a page.
+"""What `windlass report` prints or writes as a page.
 
-Reports written as a page, and the garbage collector, which is no help to them.
-
-What cost most in a store: its cascades, days, sessions, phases, calls and messages.
-
-What one call cost and was made of, and what each call shares with the one before it.
+Of a session: what it cost, in short or call by call. Of a store: which cascades, days, sessions,
+phases, calls and messages cost most. Of one call: what it was made of, and what each call shares
+with the one before it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adapters: how each agent calls its hooks. One file a way to call them, at most 100 lines.
+"""Adapters: how each agent calls its hooks, a class for each way to call them.
 
 Claude Code, and each agent that calls hooks as it does.
 

@@ -3,8 +3,6 @@
 `Policy` has them all, in six groups. Those that only mean something together are an object, beside
 the policy that reads it. `profiles` has other sets of values, and `steps` makes the policies. This
 module checks values and merges settings.
-
-Old tool uses that the provider clears itself, before its model reads a call.
 """
 
 from __future__ import annotations

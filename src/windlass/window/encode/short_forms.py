@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from windlass.window.digests import error_lines
-from windlass.window.encode._jsontext import NotPlain, Number, dumps, parse
+from windlass.window.encode._tables import NotPlain, Number, dumps, parse
 
 _MAX_PARSED: Final = 2_000_000
 """Characters of JSON beyond which only head and tail are shown."""
