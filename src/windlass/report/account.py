@@ -3,7 +3,8 @@
 The requests of a session, each told as what is new in it against the one before.
 
 They are as they were sent, and as a plain snowball would have sent them; `_findings.py` has them
-under a policy. So bills of a long session take as long as its messages, and not as the sum of its requests.
+under a policy. So bills of a long session take as long as its messages, and not as the sum of its
+requests.
 """
 
 from __future__ import annotations
