@@ -64,4 +64,4 @@ def test_few_or_no_amounts_make_a_figure_too(amounts: list[int]) -> None:
 
 def test_a_value_that_is_missing_is_an_error_and_not_an_empty_place() -> None:
     with pytest.raises(jinja2.UndefinedError):
-        "".join(page("base.html"))
+        "".join(page("base.html", {}))

@@ -81,7 +81,7 @@ def policy_of(name: str | Path, auto_context: object = None) -> NamedPolicy:
         if not written:
             return NamedPolicy(title, auto_context=False)
         off = {"enabled": False, **_options(written, named)}
-        return NamedPolicy(title, _of_windows(named, off, inter_phase=False))
+        return NamedPolicy(title, _of_windows(named, off, {"inter_phase": False}))
     kind, colon, turns = first.partition(":")
     if kind == MASK and colon:
         if not turns.isdecimal() or turns == "0" or len(turns) > _DIGITS:
@@ -91,23 +91,25 @@ def policy_of(name: str | Path, auto_context: object = None) -> NamedPolicy:
             )
         masking = {**_ALL_OFF, "mask_observations_after": int(turns), "min_masked_chars": 100}
         options = over(masking, _options(written, named))
-        return NamedPolicy(named, _of_windows(named, options, inter_phase=False))
+        return NamedPolicy(named, _of_windows(named, options, {"inter_phase": False}))
     if first in PROFILES:
         options = _options(written, named)
-        return NamedPolicy(named, _of_windows(named, options, profile=first))
+        return NamedPolicy(named, _of_windows(named, options, {"profile": first}))
     key, equals, _ = first.partition("=")
     if equals and key.partition(".")[0] in OPTIONS:
         options = _options(named, named)
-        return NamedPolicy(named, _of_windows(named, options, profile="default"))
+        return NamedPolicy(named, _of_windows(named, options, {"profile": "default"}))
     raise UsageError(
         f"there is no policy {named!r}: {did_you_mean(first, _KNOWN)}; or OPTION=VALUE,"
         f" or a file ({', '.join(FORMATS)}) with an auto_context"
     )
 
 
-def _of_windows(named: str, options: Mapping[str, Any], **more: Any) -> Mapping[str, Any] | bool:
+def _of_windows(
+    named: str, options: Mapping[str, Any], beside: Mapping[str, Any]
+) -> Mapping[str, Any] | bool:
     """Return an `auto_context` whose windows have these options."""
-    auto = {**more, **({"intra_phase": options} if options else {})}
+    auto = {**beside, **({"intra_phase": options} if options else {})}
     return _checked(ParsedText(f"policy {named!r}", None), auto)
 
 

@@ -278,11 +278,13 @@ def _html(session: _Session) -> Iterator[str]:
 
     return page(
         "export.html",
-        title=session.start.cascade_id,
-        about=_about(session),
-        entries=_entries(session),
-        data_url=data_url,
-        long=LONG,
+        {
+            "title": session.start.cascade_id,
+            "about": _about(session),
+            "entries": _entries(session),
+            "data_url": data_url,
+            "long": LONG,
+        },
     )
 
 

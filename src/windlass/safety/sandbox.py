@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from types import BuiltinMethodType
-from typing import Any, Final
+from typing import Any, Final, ParamSpec
 
 import jinja2
 from jinja2 import Undefined, filters, nodes
@@ -233,11 +233,13 @@ _WRITING_NAMES: Final = (
 
 # ---- filters ----------------------------------------------------------------------------
 
+_Given = ParamSpec("_Given")
 
-def _counted_filter(run: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
+
+def _counted_filter(run: Callable[_Given, Any], *, writes: bool) -> Callable[_Given, Any]:
     """Return a filter that makes nothing much longer, with what it makes counted."""
 
-    def filtered(*args: Any, **named: Any) -> Any:
+    def filtered(*args: _Given.args, **named: _Given.kwargs) -> Any:
         count_steps()
         if writes:
             check_containers(*args)
@@ -438,7 +440,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
-    def __init__(self, finalize: Callable[[Any], Any], **options: Any) -> None:
+    def __init__(self, finalize: Callable[[Any], Any], undefined: type[jinja2.Undefined]) -> None:
         @jinja2.pass_context
         def counted(_: jinja2.runtime.Context, value: Any) -> Any:
             shown = finalize(value)
@@ -446,13 +448,21 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
                 check_length(len(shown))
             return shown
 
-        super().__init__(finalize=counted, **options)
+        super().__init__(
+            finalize=counted, undefined=undefined, autoescape=False, keep_trailing_newline=True
+        )
         self.filters = _safe_filters(self.filters)
         self.globals["namespace"] = _Namespace
         del self.globals["lipsum"]  # chance has no place in a prompt
 
-    def _generate(self, source: nodes.Template, *args: Any, **options: Any) -> str:
-        return super()._generate(_Counted().visit(source), *args, **options)
+    def _generate(
+        self,
+        source: nodes.Template,
+        name: str | None,
+        filename: str | None,
+        defer_init: bool = False,
+    ) -> str:
+        return super()._generate(_Counted().visit(source), name, filename, defer_init)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """Return a key where a mapping has it: `input.items` means the key, not the method."""

@@ -329,9 +329,7 @@ def _finalize(value: Any) -> Any:
 def _make_environment(
     undefined: type[jinja2.Undefined], finalize: Callable[[Any], Any] = _finalize
 ) -> TemplateEnvironment:
-    made = TemplateEnvironment(
-        undefined=undefined, autoescape=False, keep_trailing_newline=True, finalize=finalize
-    )
+    made = TemplateEnvironment(finalize, undefined)
     made.filters["tojson"] = _to_json
     return made
 

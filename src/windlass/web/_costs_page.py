@@ -30,7 +30,7 @@ def costs_page(inspector: Inspector, request: Request) -> Response:
     """Return what a session cost, with all sessions under it."""
     session = inspector.session(request)
     if not inspector.billed(session, _WAIT_S):
-        return inspector.respond("waiting.html", session, tab="costs", what="The bills")
+        return inspector.respond("waiting.html", session, {"tab": "costs", "what": "The bills"})
     report = session.report
     sent = [call.dollars or 0.0 for call in report.calls]
     everything = [call.snowball_dollars or 0.0 for call in report.calls]
@@ -44,11 +44,13 @@ def costs_page(inspector: Inspector, request: Request) -> Response:
     return inspector.respond(
         "costs.html",
         session,
-        report=report,
-        costs=report.costs,
-        plot=sums_of(series, is_money=True),
-        sources=sources,
-        saved=sum(each.dollars for each in report.savings),
+        {
+            "report": report,
+            "costs": report.costs,
+            "plot": sums_of(series, is_money=True),
+            "sources": sources,
+            "saved": sum(each.dollars for each in report.savings),
+        },
     )
 
 
@@ -73,12 +75,12 @@ def policies_page(inspector: Inspector, request: Request) -> Response:
         problem, policies = f"{error}.", _POLICIES
     values: dict[str, Any] = {"given": " ".join(policies), "problem": problem}
     if not session.view.calls:
-        return inspector.respond("replay.html", session, replayed=None, **values)
+        return inspector.respond("replay.html", session, {"replayed": None, **values})
     name = f"replay {' '.join(policies)}"
     replayed = inspector.shelf.later(session, name, lambda: _replay(session, policies), _WAIT_S)
     if replayed is None:
-        return inspector.respond("waiting.html", session, tab="replay", what="The replay")
-    return inspector.respond("replay.html", session, **values, **_values(replayed))
+        return inspector.respond("waiting.html", session, {"tab": "replay", "what": "The replay"})
+    return inspector.respond("replay.html", session, {**values, **_values(replayed)})
 
 
 def _replay(session: InspectedSession, policies: Sequence[str]) -> Replay:

@@ -40,10 +40,14 @@ def forks_page(inspector: Inspector, request: Request) -> Response:
     return inspector.respond(
         "forks.html",
         session,
-        tree=tree,
-        looked=_LOOKED,
-        children=[(child, in_words(child.status, child.reason)) for child in session.view.children],
-        top=session.session_id,
+        {
+            "tree": tree,
+            "looked": _LOOKED,
+            "children": [
+                (child, in_words(child.status, child.reason)) for child in session.view.children
+            ],
+            "top": session.session_id,
+        },
     )
 
 

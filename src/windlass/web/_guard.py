@@ -154,7 +154,7 @@ class AccessGuard:
         to = f"{self._root}/{asked.lstrip('/')}{rest}"
         answer: Response
         if by_page:
-            answer = HTMLResponse(page("entered.html", to=to))
+            answer = HTMLResponse(page("entered.html", {"to": to}))
         else:
             answer = RedirectResponse(to, status_code=303)
         answer.set_cookie(
@@ -173,5 +173,5 @@ def _are_same(given: str, known: str) -> bool:
 
 
 def _refused(title: str, said: str, *, status: int) -> Response:
-    text = page("trouble.html", title=title, said=said, has_list=False, traced="")
+    text = page("trouble.html", {"title": title, "said": said, "has_list": False, "traced": ""})
     return HTMLResponse(text, status_code=status)

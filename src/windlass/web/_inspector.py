@@ -17,6 +17,7 @@ from concurrent.futures import TimeoutError as StillBusy
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from threading import Lock, RLock
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
@@ -167,7 +168,10 @@ class Inspector:
         return self.shelf.later(session, "bills", work, wait_s) is not None
 
     def respond(
-        self, template: str, session: InspectedSession | None = None, **values: Any
+        self,
+        template: str,
+        session: InspectedSession | None,
+        values: Mapping[str, Any] = MappingProxyType({}),
     ) -> Response:
         """Return a page, about a session where one is given."""
         head = {} if session is None else {"head": head_of(session)}
@@ -177,7 +181,7 @@ class Inspector:
                 f"The store has lost {many(len(self.losses), 'message')}, which are marked where"
                 " they stood: windlass verify says more."
             )
-        return HTMLResponse(page(template, lost=lost, **head, **values))
+        return HTMLResponse(page(template, {"lost": lost, **head, **values}))
 
 
 def shares_saved(store: Store, root_of: Mapping[str, str]) -> Mapping[str, float]:

@@ -42,15 +42,17 @@ def message_page(inspector: Inspector, request: Request) -> Response:
     return inspector.respond(
         "message.html",
         session,
-        life=life,
-        row=life.stored.row,
-        message=message,
-        parts=parts_of(message, WHOLE),
-        sent=sent,
-        sent_in=changed,
-        paid=life.paid[begin : begin + _CALLS],
-        begin=begin,
-        step=_CALLS,
+        {
+            "life": life,
+            "row": life.stored.row,
+            "message": message,
+            "parts": parts_of(message, WHOLE),
+            "sent": sent,
+            "sent_in": changed,
+            "paid": life.paid[begin : begin + _CALLS],
+            "begin": begin,
+            "step": _CALLS,
+        },
     )
 
 

@@ -21,15 +21,15 @@ _LEAST: Final = 0.00001
 """US dollars below which an amount is told to be less than that."""
 
 
-def page(template: str, **values: Any) -> str:
+def page(template: str, values: Mapping[str, Any]) -> str:
     """Return a page, made by a template of `pages/`.
 
     Every value is escaped, as HTML and against what turns the order of characters.
     """
-    return escaped(_environment().get_template(template).render(**values))
+    return escaped(_environment().get_template(template).render(values))
 
 
-def address(*parts: str | int, **query: object) -> str:
+def address(*parts: str | int, **query: str | int | None) -> str:
     """Return the address of a page, such as `/session/NAME/call/3?from=100`.
 
     A name may hold anything. What would be read as a part of the path is written `~1` (a slash) and

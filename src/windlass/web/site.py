@@ -98,7 +98,7 @@ def make_app(
 
 
 def _trouble(title: str, said: str, status: int, traced: str = "") -> Response:
-    text = page("trouble.html", title=title, said=said, has_list=True, traced=traced)
+    text = page("trouble.html", {"title": title, "said": said, "has_list": True, "traced": traced})
     return HTMLResponse(text, status_code=status)
 
 

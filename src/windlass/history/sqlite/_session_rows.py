@@ -13,7 +13,7 @@ import sqlite3
 import struct
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from windlass.history._base_store import BaseStore
 from windlass.history._proof import Checks, StoreProof
@@ -43,6 +43,8 @@ CARD_OF_ROW: Final = (
     "c.session_no = l.session_no AND c.message_id = substr(l.key, 1, 16) || '-' || l.occurrence"
 )
 
+_SqlValue: TypeAlias = str | int | float | bytes | None
+
 
 class SqliteSession:
     """One session, as `SessionReader` has it."""
@@ -51,10 +53,10 @@ class SqliteSession:
         self.number = number
         self._db = db
 
-    def _select(self, what: str, **values: Any) -> list[Any]:
+    def _select(self, what: str, **values: _SqlValue) -> list[Any]:
         return self._db.execute(f"SELECT {what}", {"session": self.number, **values}).fetchall()
 
-    def _rows(self, kind: type[TableRow], more: str, **values: Any) -> list[TableRow]:
+    def _rows(self, kind: type[TableRow], more: str, **values: _SqlValue) -> list[TableRow]:
         columns = ", ".join(f"l.{name}" for name in kind._fields)
         sql = f"{columns} FROM {TABLES[kind]} l WHERE l.session_no = :session {more}"
         return [kind._make(row) for row in self._select(sql, **values)]
