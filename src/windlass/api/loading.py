@@ -196,7 +196,7 @@ def read_cascade(
 
 
 def folders_of(own: Path, settings: Settings) -> Folders:
-    """Where the files must lie that a cascade in the folder `own` names.
+    """Return where the files must lie that a cascade in the folder `own` names.
 
     That is in it, in the root, and in the trusted folder around it.
     """

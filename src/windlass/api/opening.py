@@ -165,12 +165,12 @@ class EngineCall:
 
     @property
     def options(self) -> EngineOptions:
-        """The options of the engine."""
+        """Return the options of the engine."""
         return self.engine.options
 
     @property
     def settings(self) -> Settings:
-        """The settings of the engine."""
+        """Return the settings of the engine."""
         return self.resources.settings
 
     def settings_with(self, model: str | None, through: str | None = None) -> Settings:
@@ -238,13 +238,13 @@ class EngineBase:
 
     @property
     def flags(self) -> dict[str, Any]:
-        """The options that are settings, by their names; None where they were not given."""
+        """Return the options that are settings, by their names; None where they were not given."""
         options: dict[str, Any] = {**self.options}
         return {name: options[name] for name in _SETTINGS}
 
     @property
     def limits(self) -> dict[str, Any]:
-        """The limits of each run. Raises UsageError for one that does not exist."""
+        """Return the limits of each run. Raises UsageError for one that does not exist."""
         limits = self.options["limits"]
         if not isinstance(limits, Mapping):
             raise UsageError(f"limits must be a mapping such as {{'budget': 2.5}}, not {limits!r}")
@@ -411,12 +411,15 @@ class RunSetup:
 
     @property
     def resolve(self) -> Resolve:
-        """How models are found, each of which counts against all allowances."""
+        """Return how models are found, each of which counts against all allowances."""
         return self._within(self.allowances)
 
     @property
     def resolve_shared(self) -> Resolve:
-        """How models are found that are no part of a run: they count against what runs share."""
+        """Return how models are found that are no part of a run.
+
+        They count against what runs share.
+        """
         return self._within(self.allowances[:-1])
 
     def _within(self, allowances: Iterable[Allowance]) -> Resolve:

@@ -59,7 +59,9 @@ def replay(
     workers: int = 1,
     on_skip: Callable[[str], None] | None = None,
 ) -> Replay:
-    """What other policies would have cost on recorded calls, and kept in view. Nothing is sent.
+    """Return what other policies would have cost on recorded calls, and kept in view.
+
+    Nothing is sent.
 
     Args:
         recording: A session of the store, a file, a folder with files (docs/import.md lists the

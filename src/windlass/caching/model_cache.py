@@ -46,12 +46,12 @@ class Trust:
 
     @property
     def cold(self) -> bool:
-        """Whether the next call is planned as though nothing were cached."""
+        """Return whether the next call is planned as though nothing were cached."""
         return self.missed > 0
 
     @property
     def absent(self) -> bool:
-        """Whether calls are planned as though there were no cache at all."""
+        """Return whether calls are planned as though there were no cache at all."""
         return self.missed >= GIVEN_UP
 
     def heard(
@@ -110,7 +110,7 @@ class Sent:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The request's marks, in order."""
+        """Return the request's marks, in order."""
         return self.marks.places
 
 
@@ -155,7 +155,7 @@ class CacheState:
 
     @property
     def planned_prices(self) -> Prices:
-        """The prices of the time for which most of what was written so far is kept."""
+        """Return the prices of the time for which most of what was written so far is kept."""
         long, rules = self.prices.write_long, self._rules
         if rules is None or long is None or 2 * self.written_long <= self.written:
             return self.prices
@@ -165,7 +165,7 @@ class CacheState:
 
     @property
     def takes_marks(self) -> bool:
-        """Whether its requests are marked, so that only what precedes a mark is written."""
+        """Return whether its requests are marked, so that only what precedes a mark is written."""
         return self._rules is not None
 
     def written_anew(

@@ -411,7 +411,7 @@ class _Checker:
     # ---- people ----------------------------------------------------------------------
 
     def decisions(self, index: int, phase: Phase) -> Iterator[Mistake]:
-        """Where an answer leads that is neither a phase nor an action."""
+        """Yield where an answer leads that is neither a phase nor an action."""
         if phase.tool is not None:
             for key in ("decision_points", "human_input"):
                 if getattr(phase, key):
@@ -496,7 +496,7 @@ def way_mistakes(
 def call_mistakes(
     partial: PartialCascade, index: int, phase: Phase, tools: Registry | None
 ) -> Iterator[Mistake]:
-    """Arguments that the tool of a phase does not take, or needs."""
+    """Yield arguments that the tool of a phase does not take, or needs."""
     base: Path = ("phases", index)
     if phase.tool is None or (spec := _spec_of(tools, phase.tool)) is None:
         return

@@ -62,7 +62,10 @@ class ReadyCascade(NamedTuple):
     """Where the files must lie that it names."""
 
     def copy_for_run(self) -> ReadyCascade:
-        """The same for a run of its own beside others: tools of its servers are not theirs."""
+        """Return the same for a run of its own beside others.
+
+        Tools of its servers are not theirs.
+        """
         children = {place: child.copy_for_run() for place, child in self.children.items()}
         tools = {file: each.copy_for_run() for file, each in self.tool_cascades.items()}
         own = self.registry.copy()
@@ -70,7 +73,7 @@ class ReadyCascade(NamedTuple):
 
     @property
     def sessions(self) -> int:
-        """How many sessions it comes to: its own, and those of its sub-cascades."""
+        """Return how many sessions it comes to: its own, and those of its sub-cascades."""
         return 1 + sum(child.sessions for child in self.children.values())
 
     def walk(self) -> Iterator[ReadyCascade]:
@@ -174,7 +177,7 @@ class _Reading:
         return {file: family for file, family in self.of_tools.items() if family is not None}
 
     def circles(self) -> list[Mistake]:
-        """Where cascades that call each other as tools would do so without end."""
+        """Return where cascades that call each other as tools would do so without end."""
         graph: dict[str, set[str]] = {}
         for above, below in self.names:
             graph.setdefault(above, set()).add(below)
@@ -257,7 +260,10 @@ class _Reading:
         return CascadeFamily(loaded, tools, children, tuple(mistakes))
 
     def file(self, file: FilePath) -> tuple[Loaded, Registry]:
-        """What a file holds, and the tools for it. Raises UsageError where it cannot be read."""
+        """Return what a file holds, and the tools for it.
+
+        Raises UsageError where it cannot be read.
+        """
         real = file.resolve()
         if real not in self.read:
             loaded = self.load(file, self.folders.with_first(file.parent))
@@ -352,7 +358,10 @@ def _outputs(family: CascadeFamily) -> dict[int, list[str]]:
 
 
 def output_names(child: Cascade) -> dict[str, str | None]:
-    """What templates call the outputs of a sub-cascade, with the phase each is of (None: all)."""
+    """Return what templates call the outputs of a sub-cascade, with the phase each is of.
+
+    None: all.
+    """
     names: dict[str, str | None] = {phase.name: phase.name for phase in child.phases}
     names |= {f"{child.cascade_id}_{phase.name}": phase.name for phase in child.phases}
     return {**names, child.cascade_id: None}

@@ -119,7 +119,9 @@ def reach(
     exclude: frozenset[str],
     own: Collection[str] | None = None,
 ) -> list[str]:
-    """The phases that `word` stands for after those that have `ran`: a name stands for itself.
+    """Return the phases that `word` stands for after those that have `ran`.
+
+    A name stands for itself.
 
     Where nobody knows what has (None) so does a word. `first` and `previous` are phases of the
     cascade's `own` (None: all are).
@@ -187,7 +189,7 @@ class Explained(list[T]):
 
 
 def settings_text(title: str, rows: Sequence[tuple[str, Any, str]]) -> str:
-    """Settings under a title, a line each: name, value, where the value comes from."""
+    """Return settings under a title, a line each: name, value, where the value comes from."""
     width = max(len(name) for name, _, _ in rows)
     lines = [
         f"{INDENT}{name:<{width}}  {'-' if value is None else value}  ({origin})"

@@ -76,7 +76,7 @@ def _of_graphs(partial: PartialCascade) -> Iterator[Mistake]:
 
 
 def _of_children(partial: PartialCascade, base: Path, phase: Phase) -> Iterator[Mistake]:
-    """Words of sources that elsewhere may mean a phase of a sub-cascade."""
+    """Yield words of sources that elsewhere may mean a phase of a sub-cascade."""
     below = {"previous": phase, "first": partial.cascade.phases[0]}
     for place, source in phase.sources.items():
         runs = below.get(source.phase)

@@ -119,12 +119,12 @@ class Loaded:
 
     @property
     def file(self) -> str:
-        """What messages call the file."""
+        """Return what messages call the file."""
         return self.reading.file
 
     @property
     def cascade(self) -> Cascade:
-        """The cascade; raises CascadeError with all mistakes of form where there are any."""
+        """Return the cascade; raises CascadeError with all mistakes of form where there are any."""
         if self.mistakes or self.partial is None:
             raise CascadeError(self.mistakes)
         return self.partial.cascade
@@ -328,7 +328,10 @@ def _no_file(path: FilePath) -> UsageError:
 
 
 def _validate(reading: ParsedText, data: Any) -> tuple[list[ErrorDetails], PartialCascade | None]:
-    """What is wrong with the data that was read, and what remains without it (None: nothing)."""
+    """Return what is wrong with the data that was read, and what remains without it.
+
+    None: nothing.
+    """
     moved = bodies_in(data) if isinstance(data.get("phases"), list) else {}
     cascade, errors = _held(data)
     if cascade is not None:

@@ -114,7 +114,7 @@ def _of_windows(
 
 
 def _options(written: str, named: str) -> dict[str, Any]:
-    """`a=1,b.c=x` as an object; a value is JSON where it can be read so, else a word."""
+    """Return `a=1,b.c=x` as an object; a value is JSON where it can be read so, else a word."""
     options: dict[str, Any] = {}
     for item in filter(None, _split(written)):
         name, equals, value = item.partition("=")

@@ -163,7 +163,7 @@ class ToolsAtHand:
                 yield from _absent(path, place, self.not_a_validator(ward.validator))
 
     def in_tackle(self, index: int, name: str) -> Path:
-        """Where the tackle of a phase names a tool first."""
+        """Return where the tackle of a phase names a tool first."""
         base: Path = ("phases", index, "tackle")
         written, held = self.written(base), list(self.cascade.phases[index].tackle)
         as_in_file = isinstance(written, list) and base not in self.partial.kept
@@ -201,12 +201,18 @@ class ToolsAtHand:
         return None
 
     def has_wrong_validator(self, name: str) -> bool:
-        """Whether the file declares such a validator, and wrongly: that is a mistake of its own."""
+        """Return whether the file declares such a validator, and wrongly.
+
+        That is a mistake of its own.
+        """
         declared = self.written(("validators",))
         return isinstance(declared, dict) and name in declared
 
     def server_is_wrong(self, name: str) -> bool:
-        """Whether the file declares such a server, and wrongly: that is a mistake of its own."""
+        """Return whether the file declares such a server, and wrongly.
+
+        That is a mistake of its own.
+        """
         servers = self.written(("mcp_servers",))
         return isinstance(servers, dict) and name in servers
 
@@ -227,7 +233,10 @@ class ToolsAtHand:
                 yield self.mistake((*base, "rules", "approve", position), text)
 
     def _not_approved(self, phase: Phase, name: str) -> str | None:
-        """What is wrong with a tool that `rules.approve` names: it must mean one that may run."""
+        """Return what is wrong with a tool that `rules.approve` names.
+
+        It must mean one that may run.
+        """
         if phase.tackle == "manifest" and phase.tool is None:
             return self.unknown(name)
         if ":" in name and (text := self.unknown(name)):
@@ -286,7 +295,10 @@ def without_unknown_tools(loaded: Loaded, tools: Registry, servers: Collection[s
 
 @cache
 def make_bank_tool(bank: str) -> Tool:
-    """The tool that finds what a bank holds. Raises UsageError for a name that no tool may have."""
+    """Return the tool that finds what a bank holds.
+
+    Raises UsageError for a name that no tool may have.
+    """
 
     async def look(context: ToolContext, query: str, limit: int = 5) -> str:
         """Find what is kept in this memory bank.

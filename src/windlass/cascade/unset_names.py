@@ -109,7 +109,7 @@ def _uses(template: str) -> list[_Use]:
 
 
 def _use_in(lookup: Lookup) -> _Use | None:
-    """`input.key`, `state.key` or `outputs.PHASE.key` that may not be there; else None."""
+    """Return `input.key`, `state.key` or `outputs.PHASE.key` that may not be there; else None."""
     match lookup.name, lookup.needed:
         case "outputs", (phase, key, *_) if key not in PhaseOutput.NAMES and not hasattr(str, key):
             return _Use(f"outputs.{phase}", key, lookup.line)

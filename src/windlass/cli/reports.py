@@ -463,7 +463,7 @@ def print_prefixes(session: str, store: str | None) -> None:
 
 
 def _place(prefix: Prefix) -> str:
-    """Where the rest begins that is not shared."""
+    """Return where the rest begins that is not shared."""
     if not prefix.broken_by:
         return "-"
     place = "tools" if prefix.message is None else f"message {prefix.message}"

@@ -69,7 +69,7 @@ class OwnMark:
 
     @property
     def long(self) -> bool:
-        """Whether it asks for the longer time."""
+        """Return whether it asks for the longer time."""
         return _is_long(self.value)
 
 
@@ -104,12 +104,12 @@ class Opened:
 
     @property
     def in_list(self) -> int:
-        """How many messages of the head stand in the list."""
+        """Return how many messages of the head stand in the list."""
         return len(self.head_as_came)
 
     @property
     def head_blocks(self) -> list[tuple[Place, str]]:
-        """The texts in front of the conversation, by message and block."""
+        """Return the texts in front of the conversation, by message and block."""
         return [
             ((at, block), text)
             for at, message in enumerate(self.head)
@@ -133,7 +133,10 @@ class Opened:
 
 
 def form_of_request(path: str, body: Any) -> tuple[FormName, str] | None:
-    """The form and the model of a request for an answer; None: it asks for something else."""
+    """Return the form and the model of a request for an answer.
+
+    None: it asks for something else.
+    """
     if not isinstance(body, Mapping):
         return None
     path = path.partition("?")[0]
@@ -362,7 +365,7 @@ def _without_marks(block: Any) -> Any:
 
 
 def _bytes(value: Any) -> bytes:
-    """JSON as it is sent. Raises UsageError for what is none."""
+    """Return JSON as it is sent. Raises UsageError for what is none."""
     try:
         return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
     except (TypeError, ValueError) as error:

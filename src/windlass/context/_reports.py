@@ -94,7 +94,9 @@ class Reports:
 
 
 def prices_for(model: str | None, prices: Prices | None) -> tuple[Prices, str]:
-    """The prices that windows are planned at, and what is assumed with them (empty: nothing).
+    """Return the prices that windows are planned at, and what is assumed with them.
+
+    Empty: nothing.
 
     Given ones stand; else they are the model's, and no cache where none is named.
     """

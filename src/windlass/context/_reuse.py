@@ -75,7 +75,9 @@ class Reuse:
         """What changes in the system prompt with each call, if it did so in the last two."""
 
     def marks_until(self, request: Opened, made: int, gap: float | None, at: float) -> Place | None:
-        """The first place of a request at which no mark of ours is worth it (None: there is none).
+        """Return the first place of a request at which no mark of ours is worth it.
+
+        None: there is none.
 
         Args:
             request: The request.
@@ -129,7 +131,10 @@ class Reuse:
 
     @property
     def _mostly_go_on(self) -> bool:
-        """Whether at least half of the conversations had a second call; the last one may yet."""
+        """Return whether at least half of the conversations had a second call.
+
+        The last one may yet.
+        """
         return self._begun > 1 and 2 * self._went_on >= self._begun
 
     def _compare(self, request: Opened, made: int) -> None:
@@ -167,7 +172,7 @@ class Reuse:
 
 
 def _common(one: str, other: str) -> int:
-    """Characters that two texts begin with."""
+    """Return characters that two texts begin with."""
     return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 

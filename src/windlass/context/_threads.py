@@ -71,7 +71,7 @@ class Thread:
 
     @property
     def drawn(self) -> float:
-        """A number from 0 to 1, drawn by what it began with and its place among all."""
+        """Return a number from 0 to 1, drawn by what it began with and its place among all."""
         text = self.keys[0] + str(self.number).encode() if self.keys else b""
         return int.from_bytes(blake2b(text, digest_size=4).digest()) / 2**32
 

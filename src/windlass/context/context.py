@@ -334,7 +334,7 @@ class Context:
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        """What sending the list changes in it that its provider would not have taken.
+        """Return what sending the list changes in it that its provider would not have taken.
 
         A sentence for each change, whether `append` makes it or the writing of the request: empty
         text, ids that do not fit, results without calls, calls without results, a reply at the
@@ -415,27 +415,27 @@ class Context:
 
     @property
     def appended(self) -> list[Chat]:
-        """What was appended, the caller's own objects."""
+        """Return what was appended, the caller's own objects."""
         return self.listed.objects
 
     @property
     def taken(self) -> tuple[IntakeMessage, ...]:
-        """The messages that were taken in, those that wait for results included."""
+        """Return the messages that were taken in, those that wait for results included."""
         return (*self.listed.taken, *self.listed.intake.late)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The definitions of the caller's tools, and of `recall` if it is offered."""
+        """Return the definitions of the caller's tools, and of `recall` if it is offered."""
         return self._tools.specs
 
     @property
     def keyed(self) -> bool:
-        """Whether requests share a key for the cache."""
+        """Return whether requests share a key for the cache."""
         return self._cache.model.startswith("openai/")
 
     @property
     def _server_clear(self) -> ServerClearOptions | None:
-        """What the provider is asked to clear (None: nothing)."""
+        """Return what the provider is asked to clear (None: nothing)."""
         return self.policy.server_clear if self.policy.enabled else None
 
     def tools_in(self, form: FormName) -> list[dict[str, Any]]:
@@ -456,7 +456,7 @@ class Context:
 
     @property
     def _scale(self) -> float:
-        """Tokens of the model for one that the conversation counts, as far as is known."""
+        """Return tokens of the model for one that the conversation counts, as far as is known."""
         if self.policy.max_input_tokens:
             return 1.0
         return neutral_scale(self.model) * self.reports.calibration

@@ -81,7 +81,7 @@ class WindowParts:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What is shown, in order."""
+        """Return what is shown, in order."""
         return self.next_call.entries
 
 
@@ -92,12 +92,12 @@ class Counts(Originals, Protocol):
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The definitions of the caller's tools, and of `recall` if it is offered."""
+        """Return the definitions of the caller's tools, and of `recall` if it is offered."""
         ...
 
     @property
     def keyed(self) -> bool:
-        """Whether requests share a key for the cache."""
+        """Return whether requests share a key for the cache."""
         ...
 
     def tools_in(self, form: FormName) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ class ChatWindow:
 
     @property
     def next_call(self) -> NextRequest:
-        """What it shows and marks."""
+        """Return what it shows and marks."""
         return self._parts.next_call
 
     def marked(self, sent: Sent, own_marks: tuple[Place | None, ...]) -> ChatWindow:
@@ -167,12 +167,12 @@ class ChatWindow:
 
     @property
     def edits(self) -> Mapping[int, Edit]:
-        """The edits in force, by position in the conversation."""
+        """Return the edits in force, by position in the conversation."""
         return self._parts.edits
 
     @property
     def taken(self) -> tuple[IntakeMessage, ...]:
-        """The messages that were taken in, those that wait for results included."""
+        """Return the messages that were taken in, those that wait for results included."""
         return self._parts.taken
 
     def as_said(self, at: int) -> tuple[Message, int | None]:
@@ -183,12 +183,12 @@ class ChatWindow:
 
     @property
     def wants(self) -> tuple[Want, ...]:
-        """Texts that would make the window shorter; answer with `Context.supply`."""
+        """Return texts that would make the window shorter; answer with `Context.supply`."""
         return self._parts.wants
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What was assumed for this window where something is not known or makes no sense.
+        """Return what was assumed for this window where something is not known or makes no sense.
 
         A model without prices, times that run backwards, a usage that was left aside, a cache
         that did not hold what it should; a sentence each, empty where there is nothing to tell.
@@ -197,7 +197,7 @@ class ChatWindow:
 
     @cached_property
     def planned(self) -> Expectation:
-        """The call that this window is for, as a report of it is compared."""
+        """Return the call that this window is for, as a report of it is compared."""
         parts, counted = self._parts, self._context.counted
         cached = [entry.message for entry in parts.entries[: parts.cached]]
         expected = counted(cached) if cached else 0
@@ -245,7 +245,7 @@ class ChatWindow:
 
     @cached_property
     def _in_blocks(self) -> Mapping[Place, Place]:
-        """The places of all blocks that take marks, by entry and part."""
+        """Return the places of all blocks that take marks, by entry and part."""
         positions = {entry.item.id: at for at, entry in enumerate(self._parts.entries)}
         places: dict[Place, Place] = {}
         for number, written in enumerate(self._objects):
@@ -263,7 +263,7 @@ class ChatWindow:
 
     @cached_property
     def entries(self) -> tuple[Shown, ...]:
-        """What became of each message, in order."""
+        """Return what became of each message, in order."""
         return tuple(_became(self._context, self._parts, self._form))
 
     @cached_property
@@ -278,7 +278,7 @@ class ChatWindow:
 
     @cached_property
     def saved_tokens(self) -> int:
-        """Tokens that sending everything would take more; blocks are left out of account."""
+        """Return tokens that sending everything would take more; blocks are left out of account."""
         whole = [taken.item.message for taken in self._parts.taken if not taken.left_out]
         parts, counted = self._parts, self._context.counted
         bare = counted([entry.message for entry in parts.bare])

@@ -332,7 +332,7 @@ class _Asking:
 
     @property
     def units(self) -> float:
-        """What the input will cost, in fresh input tokens."""
+        """Return what the input will cost, in fresh input tokens."""
         if self.model is None or self._expected is None:
             return 0.0
         return self.model.account.units(self._expected.sent_use)

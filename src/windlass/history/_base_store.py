@@ -114,27 +114,29 @@ class BaseStore(ABC, Generic[_Session]):
 
     @abstractmethod
     def _transaction(self) -> AbstractContextManager[Any]:
-        """`_use`, for what is written together."""
+        """Return `_use`, for what is written together."""
 
     @abstractmethod
     def _find(self, session_id: str) -> _Session | None: ...
 
     @abstractmethod
     def _recent(self) -> Iterable[str]:
-        """Names of recent sessions, for a message about an unknown one."""
+        """Return names of recent sessions, for a message about an unknown one."""
 
     @abstractmethod
     def _listed(
         self, which: SessionFilter, held: Held, limit: int | None, offset: int
     ) -> Sequence[SessionInfo]:
-        """What `sessions` lists, each with what its record says; a status that is empty: nothing.
+        """Return what `sessions` lists, each with what its record says.
+
+        A status that is empty: nothing.
 
         A filter by status goes by how they stand, with these holders.
         """
 
     @abstractmethod
     def fetch_bodies(self, keys: list[str]) -> Iterable[tuple[str, str | None]]:
-        """Key and body of those that are stored."""
+        """Return key and body of those that are stored."""
 
     @abstractmethod
     def _append(self, prepared: Prepared) -> Numbered: ...
@@ -149,7 +151,7 @@ class BaseStore(ABC, Generic[_Session]):
 
     @abstractmethod
     def _older(self, before: float) -> list[tuple[int, str]]:
-        """Number and name of the sessions, but for memory banks, without a row since."""
+        """Return number and name of the sessions, but for memory banks, without a row since."""
 
     @abstractmethod
     def _forget(self, sessions: list[int], *, dry_run: bool) -> tuple[int, int, set[str]]:
@@ -249,7 +251,7 @@ class BaseStore(ABC, Generic[_Session]):
         return self._locks.hold(session_id)
 
     def _holders(self) -> Mapping[str, Holder]:
-        """Who holds which session that is under none, or did until he was killed."""
+        """Return who holds which session that is under none, or did until he was killed."""
         return self._locks.holders()
 
     def _topmost(self, session_id: str) -> str:
@@ -264,7 +266,10 @@ class BaseStore(ABC, Generic[_Session]):
         return session_id
 
     def session_status(self, session_id: str) -> SessionStatus:
-        """How a session stands: how it ended, or who runs it. Raises UsageError as `start`."""
+        """Return how a session stands: how it ended, or who runs it.
+
+        Raises UsageError as `start`.
+        """
         with self._use():
             self._known(session_id)
         ended = [each for each in self.outcomes(session_id) if each.phase is None]
@@ -274,7 +279,7 @@ class BaseStore(ABC, Generic[_Session]):
     def sessions(
         self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
     ) -> Sequence[SessionInfo]:
-        """Sessions, newest first; tokens and costs summed over all their rows."""
+        """Return sessions, newest first; tokens and costs summed over all their rows."""
         held = Held({**self._holders()})
         above = tuple(held.holders)
         while above:
@@ -528,7 +533,10 @@ class BaseStore(ABC, Generic[_Session]):
                 )
 
     def start(self, session_id: str) -> SessionStart:
-        """How a session began. Raises UsageError naming recent sessions where it is unknown."""
+        """Return how a session began.
+
+        Raises UsageError naming recent sessions where it is unknown.
+        """
         with self._use():
             row = self._known(session_id).start()
         return SessionStart(
@@ -550,14 +558,14 @@ class BaseStore(ABC, Generic[_Session]):
         return 0 if last is None else last[0]
 
     def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:
-        """(SHA-256, visible file) of the pictures a phase made, in order."""
+        """Return (SHA-256, visible file) of the pictures a phase made, in order."""
         with self._use():
             images = self._table(session_id, ImageRow)
         name = packing.text(phase)
         return [(row.sha256, self.folder / row.name) for row in images if row.phase == name]
 
     def results(self, session_id: str) -> Sequence[tuple[str, str]]:
-        """(Reference, key) of the results that have a visible file, by reference."""
+        """Return (Reference, key) of the results that have a visible file, by reference."""
         with self._use():
             session = self._find(session_id)
             return [] if session is None else session.results()
@@ -583,7 +591,7 @@ class BaseStore(ABC, Generic[_Session]):
         return [stored_row(session_id, row, messages[row.key]) for row in rows]
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Rows of one SELECT with bound parameters, on a connection that cannot write.
+        """Return rows of one SELECT with bound parameters, on a connection that cannot write.
 
         Raises UsageError for anything else, and for SQL that the database refuses.
         """

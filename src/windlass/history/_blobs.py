@@ -46,7 +46,7 @@ _READ_ONLY: Final = 0o400
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex. Raises OSError when it cannot be read."""
+    """Return SHA-256 of a file's bytes, in hex. Raises OSError when it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -353,7 +353,7 @@ class Lost(Message):
 
 
 def tell_once(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """`tell`, for texts that it has not heard."""
+    """Return `tell`, for texts that it has not heard."""
     heard: set[str] = set()
 
     def hear(text: str) -> None:
@@ -370,7 +370,10 @@ def damage_error(what: str) -> StoreError:
 
 
 def stand_in_for(key: str, why: str, blobs: BlobPlace, what: str = "file") -> Lost:
-    """The stand-in for a message, of which `blobs` is told. Raises StoreError: none is wanted."""
+    """Return the stand-in for a message, of which `blobs` is told.
+
+    Raises StoreError: none is wanted.
+    """
     sentence = f"the {what} of message {key!r} {why}" if what else f"there is no message {key!r}"
     if blobs.on_lost is None:
         raise damage_error(sentence)

@@ -102,7 +102,7 @@ class Prepared:
 
     @property
     def traces(self) -> list[str]:
-        """The traces of its rows."""
+        """Return the traces of its rows."""
         return [packing.text(row.trace_id) for row in self.batch.rows]
 
     def session_row(self) -> SessionRow:
@@ -167,7 +167,7 @@ class SessionReader(Protocol):
         """Return its rows of another table; images by the row that shows them."""
 
     def results(self) -> list[tuple[str, str]]:
-        """(Reference, key) of the results that have a visible file."""
+        """Return (Reference, key) of the results that have a visible file."""
 
     def extra_bodies(self) -> set[str]:
         """Return the keys of bodies that calls and edits brought or show."""
@@ -179,7 +179,7 @@ class SessionReader(Protocol):
         """Return the digest of each batch by its number."""
 
     def last_batch(self) -> tuple[int, str] | None:
-        """Number and digest of the last batch."""
+        """Return number and digest of the last batch."""
 
     def has_body(self, key: str) -> bool:
         """Return whether the store has a body of that key."""
@@ -216,7 +216,7 @@ class SessionHead:
 
     @property
     def is_current(self) -> bool:
-        """Whether nobody has appended since."""
+        """Return whether nobody has appended since."""
         return self.session.last_batch() == (self.batch, self.digest)
 
     def count(self, content_hash: str) -> int:

@@ -33,7 +33,10 @@ class StoredWindow(NamedTuple):
 
 
 def windows(calls: Iterable[CallRow]) -> Iterator[StoredWindow]:
-    """The windows of a session's calls. Raises StoreError where one cannot be put together."""
+    """Yield the windows of a session's calls.
+
+    Raises StoreError where one cannot be put together.
+    """
     shown: tuple[ShownMessage, ...] = ()
     bodies: tuple[str, ...] = ()
     for row in calls:

@@ -56,7 +56,7 @@ class Details(Protocol):
 
     @property
     def tag(self) -> str:
-        """Its kind."""
+        """Return its kind."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the details as a row keeps them."""
@@ -491,7 +491,10 @@ class Store(Protocol):
         """
 
     def start(self, session_id: str) -> SessionStart:
-        """How a session began. Raises UsageError naming recent sessions where it is unknown."""
+        """Return how a session began.
+
+        Raises UsageError naming recent sessions where it is unknown.
+        """
 
     def batches(self, session_id: str) -> int:
         """Return how many batches were appended to a session (0: there is none of that name)."""
@@ -503,7 +506,10 @@ class Store(Protocol):
         """
 
     def session_status(self, session_id: str) -> SessionStatus:
-        """How a session stands: how it ended, or who runs it. Raises UsageError as `start`."""
+        """Return how a session stands: how it ended, or who runs it.
+
+        Raises UsageError as `start`.
+        """
 
     def find_session(self, name: str) -> str:
         """Return the id of the session that `name` means: an id, the beginning of one, or `latest`.
@@ -517,13 +523,13 @@ class Store(Protocol):
         """The sessions that fit, newest first, `limit` of them at most, without the first ones."""
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Rows of one SELECT on a read-only connection.
+        """Return rows of one SELECT on a read-only connection.
 
         Raises UsageError for anything else, and for SQL that the engine refuses.
         """
 
     def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:
-        """(SHA-256, visible file) of the pictures a phase made, in order."""
+        """Return (SHA-256, visible file) of the pictures a phase made, in order."""
 
     def store_tool_result(self, session_id: str, ref: str, key: str) -> Path:
         """Make the visible file `storage/tool_results/{ref}.json` of a shortened result."""

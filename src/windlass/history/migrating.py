@@ -229,7 +229,7 @@ def _picture(store: Store, sha256: str, lost: set[str]) -> bytes | None:
 
 
 def fingerprint(store: Store, name: str, missing: _Missing | None = None) -> Copied:
-    """Counts of a session, and a hash over all that a store gives back of it.
+    """Return counts of a session, and a hash over all that a store gives back of it.
 
     What cannot be read is noted in `missing`; without it a picture that is lost is a StoreError.
 

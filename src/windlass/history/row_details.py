@@ -61,7 +61,7 @@ class RowDetails:
 
     @property
     def tag(self) -> str:
-        """The kind in the JSON."""
+        """Return the kind in the JSON."""
         return self.kind
 
     def as_json(self) -> dict[str, Any]:
@@ -86,7 +86,10 @@ def json_of(row: Row) -> dict[str, Any]:
 
 
 def details_of(row: Row) -> Details | None:
-    """What a row says; None: nothing. A reply or a result that says nothing is a usual one."""
+    """Return what a row says; None: nothing.
+
+    A reply or a result that says nothing is a usual one.
+    """
     return _USUAL.get(row.node_type) if row.details is None else row.details
 
 
@@ -159,7 +162,7 @@ class CallFailed(RowDetails, kind="failed"):
 
     @property
     def message(self) -> str:
-        """What the error said."""
+        """Return what the error said."""
         return self.text.removeprefix(f"{self.step}: ")
 
 
@@ -266,7 +269,7 @@ class Answer(RowDetails, kind="answer", always=("step", "at", "name", "arguments
 
     @property
     def question(self) -> str:
-        """What was asked."""
+        """Return what was asked."""
         return self.text.removesuffix(f" {self.answer}")
 
 

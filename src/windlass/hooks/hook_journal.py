@@ -88,7 +88,7 @@ class HookLine:
 
     @property
     def originals(self) -> tuple[str, ...]:
-        """The content hashes of all messages that the short form names."""
+        """Return the content hashes of all messages that the short form names."""
         return tuple(f"{self.original} {self.refers}".split())
 
 
@@ -272,7 +272,10 @@ def _is_journal(path: Path) -> bool:
 
 
 def _is_ordinary(path: Path) -> bool:
-    """Whether a file is one that hooks may have written: others may have put something there."""
+    """Return whether a file is one that hooks may have written.
+
+    Others may have put something there.
+    """
     with suppress(OSError):
         state = path.lstat()
         return stat.S_ISREG(state.st_mode) and state.st_size <= _MOST_BYTES

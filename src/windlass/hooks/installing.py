@@ -52,7 +52,7 @@ class FileChange:
 
     @property
     def difference(self) -> str:
-        """The change as a unified diff."""
+        """Return the change as a unified diff."""
         old, new = ((text or "").splitlines(keepends=True) for text in (self.before, self.after))
         lines = difflib.unified_diff(old, new, str(self.path), str(self.path))
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
@@ -377,7 +377,10 @@ class Installed:
 
 
 def installed_hooks() -> list[Installed]:
-    """The hooks that are installed here and for the user; a file that cannot be read has none."""
+    """Return the hooks that are installed here and for the user.
+
+    A file that cannot be read has none.
+    """
     found: list[Installed] = []
     scopes: tuple[Scope, ...] = ("project", "user")
     for scope in scopes:
@@ -400,7 +403,10 @@ def installed_hooks() -> list[Installed]:
 
 
 def installed_store() -> str | None:
-    """The folder of the history that an installed hook names (None: `.windlass` in the project)."""
+    """Return the folder of the history that an installed hook names.
+
+    None: `.windlass` in the project.
+    """
     for hook in installed_hooks():
         words = shlex.split(hook.command)
         if "--store" in words[:-1]:
@@ -433,7 +439,10 @@ _VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
 
 
 def agent_version(agent: str) -> str | None:
-    """The version of the agent that is installed (None: it is not found, or does not say)."""
+    """Return the version of the agent that is installed.
+
+    None: it is not found, or does not say.
+    """
     program = shutil.which(_PROGRAMS.get(agent, agent))
     if program is None:
         return None

@@ -65,7 +65,10 @@ _HEAD: Final = 1 << 20
 
 
 def _parent_of(meta: Mapping[str, Any]) -> str | None:
-    """The session whose subagent a rollout is, empty where it is not told; None: it is its own."""
+    """Return the session whose subagent a rollout is, empty where it is not told.
+
+    None: it is its own.
+    """
     source = object_of(meta.get("source"))
     if "subagent" not in source and meta.get("thread_source") != "subagent":
         return None

@@ -184,7 +184,10 @@ class Exchanges:
 
 
 def form_of_request(request: Mapping[str, Any], response: Any = None) -> FormName | None:
-    """The form of a request's body, by its keys and those of its answer; None: of no known form."""
+    """Return the form of a request's body, by its keys and those of its answer.
+
+    None: of no known form.
+    """
     if isinstance(request.get("contents"), list):
         return "gemini"
     if "input" in request and "messages" not in request:
@@ -233,7 +236,7 @@ def _is_billing(block: object) -> bool:
 
 
 def _without_marks(value: Any) -> Any:
-    """JSON data without cache marks; a list of one plain text becomes that text."""
+    """Return JSON data without cache marks; a list of one plain text becomes that text."""
     if isinstance(value, Mapping):
         clean = {key: _without_marks(one) for key, one in value.items() if key != "cache_control"}
         content = clean.get("content")

@@ -105,7 +105,7 @@ class MeasuredRecording:
 
 
 def results_to_fetch(needs: Sequence[NeededText]) -> list[int]:
-    """Positions of the results to fetch so that all of `needs` are in view again.
+    """Return positions of the results to fetch so that all of `needs` are in view again.
 
     For each need it is the latest result that holds it, unless one already listed does.
     """
@@ -133,17 +133,20 @@ class CallsOnMessages(Protocol):
 
     @property
     def messages(self) -> Sequence[Chat]:
-        """The messages in OpenAI chat form."""
+        """Return the messages in OpenAI chat form."""
         ...
 
     @property
     def calls(self) -> Sequence[int]:
-        """The positions of the calls: each was sent the messages before, and answered there."""
+        """Return the positions of the calls.
+
+        Each was sent the messages before, and answered there.
+        """
         ...
 
     @property
     def used(self) -> Mapping[int, Sequence[str]] | None:
-        """The values that calls took out of earlier results, by the position of the answer.
+        """Return the values that calls took out of earlier results, by the position of the answer.
 
         None: they are not recorded, and found by how they look.
         """
@@ -192,7 +195,7 @@ class _Index:
                 self._places.setdefault(word, []).append(at)
 
     def find(self, needle: str) -> list[int]:
-        """Positions of the texts that hold `needle`, ascending."""
+        """Return positions of the texts that hold `needle`, ascending."""
         # The first and the last word of the needle may be parts of longer ones.
         inner = [
             match[0]

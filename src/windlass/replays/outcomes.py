@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """The mean of both."""
+        """Return the mean of both."""
         return (self.low + self.high) / 2
 
 
@@ -113,7 +113,7 @@ class PolicyCost:
 
     @property
     def ratio(self) -> Span:
-        """What the policy costs, divided by what sending everything does."""
+        """Return what the policy costs, divided by what sending everything does."""
         if self.dollars is not None and self.everything_dollars is not None:
             pairs = list(zip(self.dollars, self.everything_dollars, strict=True))
         else:
@@ -123,7 +123,7 @@ class PolicyCost:
 
     @property
     def recall(self) -> float:
-        """The share of the needed values and lines that was in view."""
+        """Return the share of the needed values and lines that was in view."""
         needed = self.values + self.lines
         return (self.values_seen + self.lines_seen) / needed if needed else 1.0
 

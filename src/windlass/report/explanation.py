@@ -253,7 +253,7 @@ def _is_pre_ward(row: Row) -> bool:
 
 
 def _tool_phases(before: Sequence[StoredRow]) -> Iterator[str]:
-    """Which tools phases ran since the call before, and how often they failed."""
+    """Yield which tools phases ran since the call before, and how often they failed."""
     since = takewhile(lambda each: ReplyDetails.read(each.row) is None, reversed(before))
     for row in reversed([each.row for each in since]):
         if ToolCalled.read(row) or ToolAttemptFailed.read(row):

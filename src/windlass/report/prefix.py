@@ -81,7 +81,10 @@ def _dearer(name: str, call: Call, tokens: int) -> float | None:
 
 
 def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:
-    """The prefix of each call of a session, in order. Raises UsageError for an unknown session."""
+    """Return the prefix of each call of a session, in order.
+
+    Raises UsageError for an unknown session.
+    """
     return prefixes_of(SessionRecord(store, session_id).calls)
 
 

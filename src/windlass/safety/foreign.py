@@ -104,7 +104,9 @@ def _perhaps_json(text: str) -> Iterator[str]:
 
 
 def parse_recorded(text: str | bytes) -> Any:
-    """The value of a JSON text that a program recorded: a number that no float holds is null.
+    """Return the value of a JSON text that a program recorded.
+
+    A number that no float holds is null.
 
     Raises ValueError in one clause for what is no JSON, or nested too deep.
     """

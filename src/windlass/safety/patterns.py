@@ -291,7 +291,7 @@ def _class(items: Iterable[tuple[Any, Any]], flags: int) -> str:
 
 
 def _category(name: str) -> tuple[str, bool]:
-    """`CATEGORY_NOT_WORD` as `WORD`, and that it is the opposite."""
+    """Return `CATEGORY_NOT_WORD` as `WORD`, and that it is the opposite."""
     plain = name.removeprefix("CATEGORY_")
     return plain.removeprefix("NOT_"), plain.startswith("NOT_")
 

@@ -112,7 +112,10 @@ def _is_sized(value: Any) -> bool:
 
 
 def joined(between: str, items: Iterable[Any]) -> str:
-    """The items as texts, with `between` between them; gives up as soon as that is too long."""
+    """Return the items as texts, with `between` between them.
+
+    Gives up as soon as that is too long.
+    """
     texts: list[str] = []
     length = 0
     for item in items:
@@ -179,7 +182,10 @@ _PERCENT: Final = re.compile(r"%(?:\([^()]*\))?[#0 +-]*(\*|\d*)(?:\.(\*|\d*))?")
 
 
 def percent_length(text: str, values: Any) -> int:
-    """The length of `text % values`, at most. Widths that stand among the values are refused."""
+    """Return the length of `text % values`, at most.
+
+    Widths that stand among the values are refused.
+    """
     items = list(values.values()) if isinstance(values, Mapping) else values
     items = items if isinstance(items, list | tuple) else [items]
     most = max((written_length(value) for value in items), default=0)
@@ -265,7 +271,7 @@ def _growing_filter(run: Callable[..., Any], length: Callable[..., int]) -> Call
 
 
 def _called_like(run: Callable[..., Any], filtered: Callable[..., Any]) -> Callable[..., Any]:
-    """`filtered`, which Jinja calls with the same first argument as `run`."""
+    """Return `filtered`, which Jinja calls with the same first argument as `run`."""
     for mark in ("jinja_pass_arg", "jinja_async_variant"):
         if hasattr(run, mark):
             setattr(filtered, mark, getattr(run, mark))
@@ -471,7 +477,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         return super().getattr(obj, attribute)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """`str.format`, with its length bounded."""
+        """Return `str.format`, with its length bounded."""
         text = getattr(value, "__self__", None)
         name = getattr(value, "__name__", "")
         if not isinstance(text, str) or name not in ("format", "format_map"):

@@ -43,7 +43,7 @@ class Program:
 
     @property
     def task(self) -> Task:
-        """The root."""
+        """Return the root."""
         return self.source.task
 
     def untaken(self, settings: Settings) -> Iterator[Mistake]:

@@ -124,7 +124,9 @@ class SessionSpans:
     def phase_span(
         self, phase: str | None, sounding: int | None = None, at: float | None = None
     ) -> OtelSpan:
-        """The span of a phase or of one of its soundings; that of the session where it has none.
+        """Return the span of a phase or of one of its soundings.
+
+        That of the session where it has none.
 
         Where the record said nothing of the phase yet, it begins `at` this time.
         """

@@ -58,7 +58,7 @@ class Lookup(NamedTuple):
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The keys that must be there."""
+        """Return the keys that must be there."""
         return self.keys[:-1] if self.optional else self.keys
 
 

@@ -498,7 +498,10 @@ def syntax(template: str) -> nodes.Template:
 
 
 def free_names(template: str) -> set[str]:
-    """The names that a template takes from outside. Raises TemplateError where it is none."""
+    """Return the names that a template takes from outside.
+
+    Raises TemplateError where it is none.
+    """
     return find_undeclared_variables(syntax(template))
 
 

@@ -203,7 +203,7 @@ def _planner(explained: Explanation) -> dict[str, Any] | None:
 
 
 def _policy(explained: Explanation) -> str:
-    """Which policy was in force, in a sentence."""
+    """Return which policy was in force, in a sentence."""
     selection = explained.selection
     if not selection:
         return "No policy was in force: nothing was shortened from call to call."

@@ -140,7 +140,10 @@ class AccessGuard:
         return bool(fitting)
 
     def _cookies(self, headers: Headers) -> list[str]:
-        """The values of our cookie; those of other programs of this machine may be anything."""
+        """Return the values of our cookie.
+
+        Those of other programs of this machine may be anything.
+        """
         given = "; ".join(headers.getlist("cookie")).split(";")
         pairs = [pair.partition("=") for pair in given]
         return [value.strip() for name, _, value in pairs if name.strip() == self._cookie]

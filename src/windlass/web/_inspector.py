@@ -79,7 +79,10 @@ class SessionShelf:
         return Size(rows, outcomes, self._store.session_status(session_id).status)
 
     def open(self, session_id: str) -> InspectedSession:
-        """A session as it is now, or was a moment ago. Raises UsageError for an unknown one."""
+        """Return a session as it is now, or was a moment ago.
+
+        Raises UsageError for an unknown one.
+        """
         with self._lock:
             reading = self._reading.setdefault(session_id, RLock())
         with reading:  # one reader for all who ask at once
@@ -112,7 +115,9 @@ class SessionShelf:
         work: Callable[[], Any],
         wait_s: float,
     ) -> Any | None:
-        """What `work` gives, which goes by `name`, done beside pages; None: it still goes on.
+        """Return what `work` gives, which goes by `name`, done beside pages.
+
+        None: it still goes on.
 
         Raises what `work` raises.
         """
@@ -218,7 +223,10 @@ def kind_of(start: SessionStart) -> str:
 
 
 def told_as(session: InspectedSession) -> str:
-    """The models at whose prices calls are told that cost nothing (empty: there are none)."""
+    """Return the models at whose prices calls are told that cost nothing.
+
+    Empty: there are none.
+    """
     models = {call.model for call in session.view.calls}
     return ", ".join(sorted({session.priced_model(model) for model in models} - models))
 

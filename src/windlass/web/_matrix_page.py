@@ -214,7 +214,7 @@ def _money_edge(matrix: Matrix, width: int) -> _Edge:
 
 
 def _tokens_edge(matrix: Matrix, height: int) -> _Edge:
-    """Bars that lie at the left of the picture."""
+    """Return bars that lie at the left of the picture."""
     amounts = [row.tokens for row in matrix.rows]
     most = max(amounts, default=0)
     thick, ticks = _thick(height), _ticks(1, len(amounts), height, _APART[1])

@@ -67,7 +67,10 @@ def text_of_message(inspector: Inspector, request: Request) -> Response:
 
 
 def picture(inspector: Inspector, request: Request) -> Response:
-    """The bytes of a picture of the session. Raises UsageError where it has none of that hash."""
+    """Return the bytes of a picture of the session.
+
+    Raises UsageError where it has none of that hash.
+    """
     session = inspector.session(request)
     sha256 = request.path_params["sha256"]
     media_type = None

@@ -62,7 +62,7 @@ def percent(share: float | None) -> str:
 
 
 def small_money(dollars: float | None) -> str:
-    """US dollars for people, with the digits that parts of a call's price need."""
+    """Return US dollars for people, with the digits that parts of a call's price need."""
     if dollars is not None and 0 < dollars < _LEAST:
         return f"<{money(_LEAST, 5)}"
     return money(dollars, 5 if dollars and abs(dollars) < _CENT else None)

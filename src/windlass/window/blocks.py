@@ -56,7 +56,7 @@ class Attached:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The blocks in their order; what may be taken away stands last."""
+        """Return the blocks in their order; what may be taken away stands last."""
         return tuple(filter(None, (self.note, self.lasting, self.block)))
 
     def stands_on(self, message: Message) -> bool:
@@ -69,7 +69,7 @@ class Attached:
 
     @property
     def note_alone(self) -> Attached | None:
-        """The same with its note alone; None: it has none."""
+        """Return the same with its note alone; None: it has none."""
         return replace(self, block="", lasting="") if self.note else None
 
     def without_block(self) -> Attached | None:
@@ -161,7 +161,7 @@ class BlockTokens:
 
     @property
     def total(self) -> int:
-        """Tokens of all blocks."""
+        """Return tokens of all blocks."""
         return self.sums[-1]
 
     def before(self, at: int) -> int:

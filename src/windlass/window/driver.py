@@ -58,13 +58,13 @@ class NextRequest:
 
     @property
     def note(self) -> str:
-        """The note about cleared results in its last message (empty: none)."""
+        """Return the note about cleared results in its last message (empty: none)."""
         last = self.entries[-1].item.id if self.cleared else ""
         return self.with_blocks.attached[last].note if self.cleared else ""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What is shown, in order."""
+        """Return what is shown, in order."""
         return self.with_blocks.entries
 
 
@@ -145,12 +145,12 @@ class Driver:
 
     @property
     def drops_thinking(self) -> bool:
-        """Whether the provider is asked to drop thinking that a call makes invalid."""
+        """Return whether the provider is asked to drop thinking that a call makes invalid."""
         return self._rules.bound and self.thinking == "drop_block" and not self.thoughts.refused
 
     @property
     def most_tokens(self) -> int | None:
-        """The most tokens that the messages of a call may have (None: there is no limit)."""
+        """Return the most tokens that the messages of a call may have (None: there is no limit)."""
         limits = [
             each.limit for each in self.conversation.policies if isinstance(each, TokenBudget)
         ]

@@ -254,7 +254,9 @@ class Intake:
         return missing + late
 
     def unanswered(self) -> list[IntakeMessage]:
-        """What stands at the end of a list whose last calls are open; nothing is closed by it.
+        """Return what stands at the end of a list whose last calls are open.
+
+        Nothing is closed by it.
 
         Raises SequenceError for a call whose answer cannot be made up.
         """
@@ -269,12 +271,12 @@ class Intake:
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
-        """The calls that wait for their results."""
+        """Return the calls that wait for their results."""
         return tuple(call for calls in self._open.values() for call in calls)
 
     @property
     def late(self) -> tuple[IntakeMessage, ...]:
-        """What was taken and waits for the open calls: it goes on behind their results."""
+        """Return what was taken and waits for the open calls: it goes on behind their results."""
         return tuple(self._late)
 
     def _result(

@@ -264,7 +264,7 @@ class Policy:
 
     @property
     def kept_error_chars(self) -> int:
-        """Characters of error lines that a shortened result keeps; 0: none."""
+        """Return characters of error lines that a shortened result keeps; 0: none."""
         return self.error_chars if self.preserve_errors else 0
 
     def at_birth(self) -> Policy:
@@ -316,12 +316,12 @@ class Option:
 
     @property
     def is_block(self) -> bool:
-        """Whether it is a group of options."""
+        """Return whether it is a group of options."""
         return is_dataclass(self.kind)
 
     @property
     def expected(self) -> str:
-        """The accepted values, in words."""
+        """Return the accepted values, in words."""
         words = self.bounds.words if self.bounds else "true or false"
         if self.kind == Names:
             words = "a list of names"

@@ -74,7 +74,7 @@ class RowsAnswered:
 
     @property
     def kept(self) -> set[int]:
-        """The rows that are not run again."""
+        """Return the rows that are not run again."""
         return (self.completed | self.troubles.keys()) - self.again
 
 

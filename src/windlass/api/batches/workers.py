@@ -156,7 +156,7 @@ class BatchWork:
 
     @property
     def answered(self) -> RowsAnswered:
-        """What the file holds so far."""
+        """Return what the file holds so far."""
         return self.results.answered
 
     async def finish(self, workers: int) -> None:

@@ -49,17 +49,17 @@ class ComparedRun(BatchInput):
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Return its name in messages."""
         return f"{self.place} with {self.policy.name}"
 
     @property
     def tag(self) -> str:
-        """The end of its session's name; the seed in it is the same under every policy."""
+        """Return the end of its session's name; the seed in it is the same under every policy."""
         return f"{self.row}{SEED}{self.number}.{self.take}"
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What its line in the file of results also says."""
+        """Return what its line in the file of results also says."""
         return {"policy": self.policy.name, "input": self.number, "take": self.take}
 
 

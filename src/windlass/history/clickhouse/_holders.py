@@ -82,7 +82,7 @@ class Holders:
         raise StoreError(f"others keep taking session {session_id!r}; try again")
 
     def all(self) -> Mapping[str, Holder]:
-        """Who holds which session, or did until he was killed."""
+        """Return who holds which session, or did until he was killed."""
         return self._holders_of(self._lasts("1"))
 
     def _holders_of(self, lasts: Mapping[str, _Last]) -> dict[str, Holder]:

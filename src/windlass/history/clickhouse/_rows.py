@@ -97,7 +97,7 @@ class ClickHouseSession:
         return sorted(rows, key=attrgetter("seq", "number")) if kind is ImageRow else rows
 
     def results(self) -> list[tuple[str, str]]:
-        """(Reference, key) of the results that have a visible file."""
+        """Return (Reference, key) of the results that have a visible file."""
         stored = [json.loads(values) for (values,) in self.select("json", "result")]
         return sorted((ref, key) for ref, key, _ in stored)
 
@@ -110,7 +110,7 @@ class ClickHouseSession:
         return dict(self.select("key, json", "tools"))
 
     def commits(self) -> list[tuple[Any, ...]]:
-        """Number and digest of each batch, as its commits have them."""
+        """Return number and digest of each batch, as its commits have them."""
         return self.select("batch, key", "commit", "ORDER BY number, written")
 
     def digests(self) -> dict[int, str]:
@@ -118,7 +118,7 @@ class ClickHouseSession:
         return dict(self.commits())
 
     def last_batch(self) -> tuple[int, str] | None:
-        """Number and digest of the last batch."""
+        """Return number and digest of the last batch."""
         last = self.select("batch, key", "commit", "ORDER BY number DESC LIMIT 1")
         return (int(last[0][0]), str(last[0][1])) if last else None
 

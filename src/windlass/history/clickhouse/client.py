@@ -174,7 +174,7 @@ class ClickHouseClient:
     def ask(
         self, sql: str, parameters: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Names and rows of a user's SELECT, with these settings."""
+        """Return names and rows of a user's SELECT, with these settings."""
 
         def do(client: Any) -> Any:
             return client.query(sql, parameters=dict(parameters) or None, settings=dict(settings))

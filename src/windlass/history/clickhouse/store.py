@@ -160,7 +160,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         return [name for (name,) in self.client.select(sql)]
 
     def fetch_bodies(self, keys: list[str]) -> list[tuple[Any, ...]]:
-        """Key and body of those that are stored, first those that stand in the table."""
+        """Return key and body of those that are stored, first those that stand in the table."""
         return self.client.select(
             "SELECT key, body FROM bodies WHERE key IN {keys:Array(String)} ORDER BY isNull(body)",
             keys=keys,
@@ -376,7 +376,10 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         return named
 
     def endings(self, sessions: int) -> Sequence[Outcome | None]:
-        """How the last so many sessions ended, newest first; None: it runs yet, or was killed."""
+        """Return how the last so many sessions ended, newest first.
+
+        None: it runs yet, or was killed.
+        """
         return newest_endings(self.client, sessions)
 
     def _listed(
@@ -498,7 +501,7 @@ class ClickHouseProof(StoreProof[ClickHouseSession]):
                 yield Discrepancy(f"{where}, batch {batch}", "is there more than once")
 
     def _cards(self) -> Iterator[Discrepancy]:
-        """Cards that no selection will ever see."""
+        """Yield cards that no selection will ever see."""
         lost = self.client.select(
             "SELECT DISTINCT session_id, message_id FROM context_cards "
             "WHERE (session_id, message_id) NOT IN (SELECT session_id, "

@@ -78,7 +78,7 @@ class SqliteSession:
         return self._rows(kind, "ORDER BY " + ("seq, number" if kind is ImageRow else "number"))
 
     def results(self) -> list[tuple[str, str]]:
-        """(Reference, key) of the results that have a visible file."""
+        """Return (Reference, key) of the results that have a visible file."""
         return self._select("ref, key FROM tool_results WHERE session_no = :session ORDER BY ref")
 
     def extra_bodies(self) -> set[str]:
@@ -97,7 +97,7 @@ class SqliteSession:
         return dict(self._select("number, digest FROM batches WHERE session_no = :session"))
 
     def last_batch(self) -> tuple[int, str] | None:
-        """Number and digest of the last batch."""
+        """Return number and digest of the last batch."""
         last = self._select(
             "number, digest FROM batches WHERE session_no = :session ORDER BY number DESC LIMIT 1"
         )
@@ -202,7 +202,7 @@ class SqliteProof(StoreProof[SqliteSession]):
             yield name, SqliteSession(self.db, number)
 
     def _cards(self) -> Iterator[Discrepancy]:
-        """Cards that no selection will ever see, and vectors that cannot be read."""
+        """Yield cards that no selection will ever see, and vectors that cannot be read."""
         if not self.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'cards'").fetchone():
             return  # of an older Windlass: the table is made when the store is opened for use
         for session, message_id, size in self.db.execute(

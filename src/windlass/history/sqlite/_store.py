@@ -242,7 +242,7 @@ class SqliteStore(BaseStore[SqliteSession]):
         return [name for (name,) in self._db.execute(sql)]
 
     def fetch_bodies(self, keys: list[str]) -> list[tuple[str, str | None]]:
-        """Key and body of those that are stored."""
+        """Return key and body of those that are stored."""
         sql = "SELECT key, body FROM bodies WHERE key IN (SELECT value FROM json_each(?))"
         return self._db.execute(sql, (json.dumps(keys),)).fetchall()
 
@@ -375,7 +375,10 @@ class SqliteStore(BaseStore[SqliteSession]):
     # ---- lists, cards, SQL ----------------------------------------------------------
 
     def endings(self, sessions: int) -> Sequence[Outcome | None]:
-        """How the last so many sessions ended, newest first; None: it runs yet, or was killed."""
+        """Return how the last so many sessions ended, newest first.
+
+        None: it runs yet, or was killed.
+        """
         columns = ", ".join(f"o.{name}" for name in OutcomeRow._fields)
         with self._use() as db:
             stored = db.execute(
@@ -500,7 +503,7 @@ class SqliteStore(BaseStore[SqliteSession]):
 
 
 def verify_store(folder: Path, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
-    """Everything that disagrees in the store in `folder`; nothing for a sound one.
+    """Yield everything that disagrees in the store in `folder`; nothing for a sound one.
 
     Works on a store that cannot be opened any more. One of an older version is upgraded first.
     Files that nothing names are notes: a process that was killed leaves them, and `prune` removes

@@ -140,7 +140,7 @@ class Answering:
         return LocalAnswer(text, "length" if done.cut else "stop")
 
     def _json(self, ids: list[int], schema: Mapping[str, Any]) -> LocalAnswer:
-        """JSON text of `schema`; handed on when it is whole, since a try may fail."""
+        """Return JSON text of `schema`; handed on when it is whole, since a try may fail."""
 
         def check(text: str) -> LocalAnswer | str:
             return _problem(text, schema, "the output schema") or LocalAnswer(text, "stop")
@@ -245,7 +245,10 @@ class Answering:
 
 
 def callable_tools(request: Request) -> tuple[ToolSpec, ...]:
-    """The tools that the reply may call. Raises BadRequest where the choice names none of them."""
+    """Return the tools that the reply may call.
+
+    Raises BadRequest where the choice names none of them.
+    """
     match request.tool_choice:
         case "none":
             return ()

@@ -208,7 +208,7 @@ def _brief_object(value: Mapping[str, Any], chars: int, items: int, depth: int) 
 
 
 def diff_form(text: str, most: int) -> str:
-    """Which files and places change, and the first changed lines."""
+    """Return which files and places change, and the first changed lines."""
     places = [line_cut(match[0], 160) for match in _HUNK.finditer(text)]
     added = len(re.findall(r"^\+(?!\+\+ )", text, re.MULTILINE))
     gone = len(re.findall(r"^-(?!-- )", text, re.MULTILINE))
