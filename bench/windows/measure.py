@@ -134,7 +134,7 @@ class Bench(MeasuredRecording):
                 problems=problems,
                 seconds=made.seconds,
                 signed=legality is not None,
-                **self.sight(missed)._asdict(),
+                **asdict(self.sight(missed)),
                 **({} if legality is None else asdict(legality)),
             )
         return outcomes

@@ -258,8 +258,20 @@ def status_by_record(ended: Outcome | None, holder: Holder | None) -> SessionSta
     return SessionStatus(ended.status, ended.reason, ended.error)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionParent:
+    """What a session hangs under, if it is a part of another."""
+
+    parent_id: str | None = None
+    """The session that ran it as a sub-cascade, or has it as a sounding (None: no session did)."""
+    parent_phase: str | None = None
+    """The phase of that session which ran it."""
+    sounding_index: int | None = None
+    """Which sounding of that session it is, from 0 (None: it is a sub-cascade)."""
+
+
 @dataclass(frozen=True, slots=True)
-class SessionStart:
+class SessionStart(SessionParent):
     """The first thing known of a session."""
 
     cascade_id: str
@@ -269,12 +281,6 @@ class SessionStart:
     """The definition of the cascade, as JSON."""
     timestamp: float
     """Seconds since 1970."""
-    parent_id: str | None = None
-    """The session that ran it as a sub-cascade, or has it as a sounding (None: no session did)."""
-    parent_phase: str | None = None
-    """The phase of that session which ran it."""
-    sounding_index: int | None = None
-    """Which sounding of that session it is, from 0 (None: it is a sub-cascade)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +342,7 @@ CHAT: Final = "chat"
 
 
 @dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(SessionParent):
     """A session as `windlass sessions` lists it.
 
     Tokens and cost are its own, without those of the sessions under it.
@@ -357,12 +363,6 @@ class SessionInfo:
     error: str | None
     reason: str | None = None
     """Why it is `incomplete`."""
-    parent_id: str | None = None
-    """The session that ran it as a sub-cascade, or has it as a sounding."""
-    parent_phase: str | None = None
-    """The phase of that session which ran it."""
-    sounding_index: int | None = None
-    """Which sounding of that session it is, from 0."""
 
 
 LATEST: Final = "latest"

@@ -71,6 +71,21 @@ def _words(thinking: Opaque) -> str:
     return words if isinstance(words, str) else ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingFacts:
+    """What a recording is, as results of an import or a replay tell it."""
+
+    name: str
+    format: str
+    grade: Grade
+    kind: Kind
+    model: str
+    skipped: Mapping[str, int]
+    """What was left out of the file: how often, by reason."""
+    estimated: int = 0
+    """Calls whose output was not recorded, and is estimated."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
     """One call of a model."""

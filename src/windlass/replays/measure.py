@@ -23,18 +23,8 @@ from windlass.caching.meter import SharedPrefix
 from windlass.caching.prices import fetch_cost
 from windlass.context.lists import Chat
 from windlass.replays.numbered import NumberedMessages, argument_texts, searchable_text
+from windlass.replays.outcomes import Sight
 from windlass.replays.pricing import Vector, measure_calls
-
-
-class Sight(NamedTuple):
-    """What calls needed of earlier results, and how much of it was in view."""
-
-    values: int
-    values_seen: int
-    lines: int
-    lines_seen: int
-    misses: int
-    """Results to fetch again."""
 
 
 class MeasuredRecording:
@@ -80,7 +70,13 @@ class MeasuredRecording:
             lost.update(need.kind for need in needs)
             misses += len(results_to_fetch(needs))
         values, lines = kinds["value"], kinds["line"]
-        return Sight(values, values - lost["value"], lines, lines - lost["line"], misses)
+        return Sight(
+            values=values,
+            values_seen=values - lost["value"],
+            lines=lines,
+            lines_seen=lines - lost["line"],
+            misses=misses,
+        )
 
     def again(
         self,

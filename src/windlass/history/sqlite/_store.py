@@ -463,7 +463,10 @@ class SqliteStore(BaseStore[SqliteSession]):
                     "offset": offset,
                 },
             ).fetchall()
-        return [SessionInfo(*values) for values in stored]
+        return [
+            SessionInfo(*values, parent_id=parent, parent_phase=phase, sounding_index=sounding)
+            for *values, parent, phase, sounding in stored
+        ]
 
     def put_cards(self, session_id: str, cards: Sequence[Card]) -> None:
         """Keep cards of a session's messages, each in place of an older one.
