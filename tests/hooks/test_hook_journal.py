@@ -27,11 +27,12 @@ LINES = st.builds(
     st.just("s1"),
     *[TEXT] * 2,
     st.sampled_from(["shortened", "whole", "held out", "error"]),
-    *[TEXT] * 4,
-    st.integers(0),
-    st.integers(0),
-    TEXT,
+    *[TEXT] * 3,
     st.booleans(),
+    original=TEXT,
+    shown=TEXT,
+    tokens_before=st.integers(0),
+    tokens_after=st.integers(0),
 )
 
 

@@ -17,7 +17,7 @@ from windlass.settings.trust import is_trusted, trusted_folders
 
 if TYPE_CHECKING:
     from windlass.cascade.children import CascadeFamily, ReadyCascade
-    from windlass.cascade.load import Loaded
+    from windlass.cascade.load import LoadedCascade
     from windlass.tasks.compile import Program
     from windlass.tasks.model import TaskFile
     from windlass.tools.base import Tool
@@ -179,7 +179,7 @@ def read_cascade(
                 add_cascades(registry, settings.folder / item)
         return registry if how.record is None else _asking(registry, how.record)
 
-    def read(file: Path, folders: Folders) -> Loaded:
+    def read(file: Path, folders: Folders) -> LoadedCascade:
         return load(file, lenient=how.lenient, folders=folders)
 
     named = cascade.file if isinstance(cascade, Cascade) else cascade

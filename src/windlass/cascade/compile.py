@@ -181,7 +181,7 @@ class PhaseDefaults:
         return settings_text(f"phase {self.phase!r} {self.words}", rows)
 
 
-class Explained(list[T]):
+class Explanations(list[T]):
     """One entry for each phase or task; printed, a text for people."""
 
     def __str__(self) -> str:
@@ -200,9 +200,9 @@ def settings_text(title: str, rows: Sequence[tuple[str, Any, str]]) -> str:
 
 def explain_defaults(
     cascade: Cascade, settings: Settings | None = None
-) -> Explained[PhaseDefaults]:
+) -> Explanations[PhaseDefaults]:
     """Per phase, every setting with its origin, and what the phase will see in words."""
-    entries = Explained[PhaseDefaults]()
+    entries = Explanations[PhaseDefaults]()
     for phase in cascade.phases:
         rule = compile_rule(cascade, phase, settings)
         listed = (

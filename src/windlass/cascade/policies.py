@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from windlass.cascade.children import ReadyCascade
-from windlass.cascade.load import FORMATS, Loaded, load, validate
+from windlass.cascade.load import FORMATS, LoadedCascade, load, validate
 from windlass.cascade.model import Cascade
 from windlass.cascade.source import ParsedText
 from windlass.errors import CascadeError, UsageError, did_you_mean
@@ -160,7 +160,7 @@ def _in_file(path: Path) -> Mapping[str, Any] | bool:
 def _checked(reading: ParsedText, auto_context: object) -> Mapping[str, Any] | bool:
     """Return the value, where `auto_context` may be that; mistakes have the lines of its file."""
     data = {"cascade_id": "policy", "phases": [_PHASE], "auto_context": auto_context}
-    loaded: Loaded = validate(ParsedText(reading.file, data, reading.lines))
+    loaded: LoadedCascade = validate(ParsedText(reading.file, data, reading.lines))
     if loaded.mistakes:
         raise CascadeError(loaded.mistakes)
     value: Mapping[str, Any] | bool = json.loads(json.dumps(auto_context))

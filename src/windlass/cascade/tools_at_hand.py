@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from windlass.cascade.deterministic import SQL
 from windlass.cascade.handoffs import ROUTE_TO
-from windlass.cascade.load import Loaded, PartialCascade
+from windlass.cascade.load import LoadedCascade, PartialCascade
 from windlass.cascade.model import Phase, can_choose, tool_names
 from windlass.cascade.other_products import foreign_tool
 from windlass.cascade.source import Path, without
@@ -270,7 +270,9 @@ def _no_choice(phase: Phase, choice: str) -> str:
     return f"{choice!r} is not in the tackle of this phase; {near}"
 
 
-def without_unknown_tools(loaded: Loaded, tools: Registry, servers: Collection[str] = ()) -> Loaded:
+def without_unknown_tools(
+    loaded: LoadedCascade, tools: Registry, servers: Collection[str] = ()
+) -> LoadedCascade:
     """Return what a text holds without the tools and validators that are not there, with warnings.
 
     A phase that runs such a tool stays, and fails when a run comes to it.

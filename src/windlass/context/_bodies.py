@@ -78,7 +78,7 @@ def _is_long(mark: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedRequest:
     """A request that was read.
 
     `raw` is its body as it came, `body` the same as JSON with a list of messages. `head` is what
@@ -146,7 +146,7 @@ def form_of_request(path: str, body: Any) -> tuple[FormName, str] | None:
     return (form, model) if form is not None and isinstance(model, str) else None
 
 
-def opened(form: FormName, model: str, body: Mapping[str, Any]) -> Opened:
+def opened(form: FormName, model: str, body: Mapping[str, Any]) -> OpenedRequest:
     """A request, read. Raises UsageError for one whose messages lie elsewhere or are no list."""
     given = {key: one for key, one in body.items() if type(one).__name__ not in _ABSENT}
     for key, why in _ELSEWHERE.items():
@@ -182,7 +182,7 @@ def opened(form: FormName, model: str, body: Mapping[str, Any]) -> Opened:
             for block, mark in _marks_in(message)
         ),
     ]
-    return Opened(
+    return OpenedRequest(
         form,
         model,
         body if isinstance(body.get(_LISTS[form]), list | tuple | str | Mapping) else given,
@@ -200,7 +200,7 @@ def opened(form: FormName, model: str, body: Mapping[str, Any]) -> Opened:
 
 
 def with_window(
-    request: Opened, window: ChatWindow, *, mark: bool
+    request: OpenedRequest, window: ChatWindow, *, mark: bool
 ) -> tuple[Mapping[str, Any], int]:
     """Return the body with what a window shows, and how many cache marks were added.
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, TypedDict, Unpack
 
 from windlass.caching.breakpoints import Outlook, Place
-from windlass.caching.meter import Cleared
+from windlass.caching.meter import Clearing
 from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import Prices
 from windlass.caching.rates import listed_window, window_tokens
@@ -37,7 +37,7 @@ from windlass.wire.base import Usage
 from windlass.wire.calls import ANSWERED
 from windlass.wire.editing import cleared, read_edits
 from windlass.wire.forms import FormName, as_json, has_objects
-from windlass.wire.inner_calls import Revised
+from windlass.wire.inner_calls import Revision
 
 _NO_MODEL: Final = "openai/gpt-4o"
 """The model by which tokens are counted when none is named."""
@@ -214,7 +214,7 @@ class Context:
             if self.pins and (ident in self.pins or source in self.pins):
                 self.conversation.pin(ident)
 
-    def _revise(self, revised: Revised) -> None:
+    def _revise(self, revised: Revision) -> None:
         """Show an earlier message otherwise, because of what was said after it."""
         ident, message, reason = revised.ident, revised.message, revised.reason
         edit = Drop(ident, "repair", reason)
@@ -228,7 +228,7 @@ class Context:
         clear = self._server_clear
         if clear is not None and self.listed.form == "anthropic":
             uses = cleared(read_edits(answer), "cleared_tool_uses")
-            self._cache.cleared = Cleared(uses, frozenset(clear.exclude_tools))
+            self._cache.cleared = Clearing(uses, frozenset(clear.exclude_tools))
 
     def window(self, block: str | None = None) -> ChatWindow:
         """Return what the next call should see. Asking again changes nothing.

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from windlass.caching.breakpoints import Place, cache_key
-from windlass.caching.model_cache import Sent
+from windlass.caching.model_cache import SentRequest
 from windlass.context._reports import Expectation
 from windlass.context.lists import WrittenObject
 from windlass.context.recall import Originals, answer_call
@@ -41,7 +41,7 @@ _CONTEXT_KEYS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownEntry:
     """What became of one message of the list.
 
     `action` is `shown`, `replaced`, `folded`, `dropped`, `inserted` (nobody said it here) or
@@ -153,7 +153,7 @@ class ChatWindow:
         """Return what it shows and marks."""
         return self._parts.next_call
 
-    def marked(self, sent: Sent, own_marks: tuple[Place | None, ...]) -> ChatWindow:
+    def marked(self, sent: SentRequest, own_marks: tuple[Place | None, ...]) -> ChatWindow:
         """Return the same window with other cache marks."""
         call = replace(self._parts.next_call, sent=sent)
         parts = replace(self._parts, next_call=call, own_marks=own_marks)
@@ -262,7 +262,7 @@ class ChatWindow:
         return places
 
     @cached_property
-    def entries(self) -> tuple[Shown, ...]:
+    def entries(self) -> tuple[ShownEntry, ...]:
         """Return what became of each message, in order."""
         return tuple(_became(self._context, self._parts, self._form))
 
@@ -356,7 +356,7 @@ class ChatWindow:
         return answer_call(block, self._context)
 
 
-def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
+def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[ShownEntry]:
     """Yield what became of each message: those of the list, then those that nobody said."""
     shown = {entry.item.id: entry for entry in parts.entries}
     edits = {context.ident_at(at): edit for at, edit in parts.edits.items()}
@@ -388,20 +388,22 @@ def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
                 action, because = "repaired", because or "repair"
                 reason = reason.removeprefix("as it was said").removeprefix("; ")
             reason = "; ".join(filter(None, [reason, *sentences]))
-        yield Shown(ident, taken.source, action, because, reason, reference(message), before, after)
+        yield ShownEntry(
+            ident, taken.source, action, because, reason, reference(message), before, after
+        )
     for ident, entry in shown.items():
         after = context.tokens_of(entry.message)
         ref = reference(entry.message)
-        yield Shown(ident, None, "inserted", entry.because, entry.reason, ref, 0, after)
+        yield ShownEntry(ident, None, "inserted", entry.because, entry.reason, ref, 0, after)
     if ANSWERED in added:
         yield _added(context, "ending", ANSWERED)
 
 
-def _added(context: Counts, ident: str, reason: str) -> Shown:
+def _added(context: Counts, ident: str, reason: str) -> ShownEntry:
     """Return what the request says for the user at one of its ends."""
     message = user(GO_ON)
     tokens = context.tokens_of(message)
-    return Shown(ident, None, "inserted", "repair", reason, reference(message), 0, tokens)
+    return ShownEntry(ident, None, "inserted", "repair", reason, reference(message), 0, tokens)
 
 
 def repaired_ends(

@@ -15,13 +15,19 @@ from windlass.errors import SessionHeld, StoreError, UsageError, did_you_mean
 from windlass.history import packing
 from windlass.history._blobs import (
     BlobPlace,
-    Lost,
+    LostMessage,
     damage_error,
     remove_visible,
     stand_in_for,
     tell_once,
 )
-from windlass.history._numbering import Numbered, Prepared, SessionHead, SessionReader, prepare
+from windlass.history._numbering import (
+    NumberedBatch,
+    PreparedBatch,
+    SessionHead,
+    SessionReader,
+    prepare,
+)
 from windlass.history._session import (
     PORTION,
     changed_batches,
@@ -30,7 +36,7 @@ from windlass.history._session import (
     stored_row,
     windows,
 )
-from windlass.history._session_locks import Held, SessionLocks
+from windlass.history._session_locks import HeldSessions, SessionLocks
 from windlass.history.base import (
     EVERY_SESSION,
     LATEST,
@@ -40,7 +46,7 @@ from windlass.history.base import (
     EditRecord,
     Holder,
     Outcome,
-    Pruned,
+    PruneResult,
     SessionFilter,
     SessionInfo,
     SessionStart,
@@ -125,7 +131,7 @@ class BaseStore(ABC, Generic[_Session]):
 
     @abstractmethod
     def _listed(
-        self, which: SessionFilter, held: Held, limit: int | None, offset: int
+        self, which: SessionFilter, held: HeldSessions, limit: int | None, offset: int
     ) -> Sequence[SessionInfo]:
         """Return what `sessions` lists, each with what its record says.
 
@@ -139,7 +145,7 @@ class BaseStore(ABC, Generic[_Session]):
         """Return key and body of those that are stored."""
 
     @abstractmethod
-    def _append(self, prepared: Prepared) -> Numbered: ...
+    def _append(self, prepared: PreparedBatch) -> NumberedBatch: ...
 
     @abstractmethod
     def _begin(self, row: SessionRow) -> _Session:
@@ -189,7 +195,7 @@ class BaseStore(ABC, Generic[_Session]):
             return ()
         return tuple(self._append(prepare(batch)).ids)
 
-    def _head(self, prepared: Prepared) -> SessionHead:
+    def _head(self, prepared: PreparedBatch) -> SessionHead:
         """Return the stored state of the batch's session; a batch that begins it makes it."""
         begins = prepared.batch.start is not None
         head = self._heads.get(prepared.session_id)
@@ -205,7 +211,7 @@ class BaseStore(ABC, Generic[_Session]):
             raise prepared.refusal("the first batch of a session must carry its start")
         return read_head(session)
 
-    def _remember(self, numbered: Numbered) -> None:
+    def _remember(self, numbered: NumberedBatch) -> None:
         """Keep what is needed for the next batch, now that this one is committed."""
         numbered.settle()
         name = numbered.prepared.session_id
@@ -214,7 +220,7 @@ class BaseStore(ABC, Generic[_Session]):
         if len(self._heads) > _REMEMBERED:
             del self._heads[next(iter(self._heads))]
 
-    def _link_images(self, numbered: Numbered) -> None:
+    def _link_images(self, numbered: NumberedBatch) -> None:
         """Make the visible files of the pictures whose bytes there are."""
         for image in numbered.rows[ImageRow]:
             if image.sha256 not in numbered.prepared.batch.lost or self.blobs.has(image.sha256):
@@ -230,7 +236,9 @@ class BaseStore(ABC, Generic[_Session]):
         with self._use():
             message = self.messages([key])[key]
             # What is lost keeps its name, for `verify` to tell.
-            body = {} if isinstance(message, Lost) else {key: message.canonical.encode("ascii")}
+            body = (
+                {} if isinstance(message, LostMessage) else {key: message.canonical.encode("ascii")}
+            )
             self._name_result(session_id, packing.text(ref), key, body)
         return path
 
@@ -280,10 +288,10 @@ class BaseStore(ABC, Generic[_Session]):
         self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
     ) -> Sequence[SessionInfo]:
         """Return sessions, newest first; tokens and costs summed over all their rows."""
-        held = Held({**self._holders()})
+        held = HeldSessions({**self._holders()})
         above = tuple(held.holders)
         while above:
-            below = self._listed(SessionFilter(under=above), Held(), None, 0)
+            below = self._listed(SessionFilter(under=above), HeldSessions(), None, 0)
             new = [each for each in below if each.session_id not in held.holders]
             for each in new:
                 held.holders[each.session_id] = held.holders[each.parent_id or ""]
@@ -297,7 +305,7 @@ class BaseStore(ABC, Generic[_Session]):
         session_id: str | None = None,
         now: float,
         dry_run: bool = False,
-    ) -> Pruned:
+    ) -> PruneResult:
         """Remove whole sessions, and the bodies and files that no other session uses.
 
         Chosen are those whose last row is more than `older_than_s` seconds before `now`
@@ -338,7 +346,7 @@ class BaseStore(ABC, Generic[_Session]):
             for name in left:
                 self._locks.forget(name)
         names = tuple(name for _, name in chosen)
-        return Pruned(names, rows, bodies, len(files), size, tuple(running))
+        return PruneResult(names, rows, bodies, len(files), size, tuple(running))
 
     def _check_free(self, session_id: str) -> None:
         """Raise SessionHeld for a session that somebody runs."""

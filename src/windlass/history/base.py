@@ -413,7 +413,7 @@ OnProgress: TypeAlias = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneResult:
     """What `prune` removed, or would remove; `bytes` are those of blob files.
 
     `running` are sessions of that age which it left alone.
@@ -572,7 +572,7 @@ class Store(Protocol):
         session_id: str | None = None,
         now: float,
         dry_run: bool = False,
-    ) -> Pruned:
+    ) -> PruneResult:
         """Remove sessions, and the bodies and blobs that no other session uses.
 
         Raises SessionHeld for one that is named and that somebody runs.

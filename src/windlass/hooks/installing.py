@@ -365,7 +365,7 @@ def _plugin_text(options: HookOptions) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledHook:
     """A hook in a file of an agent."""
 
     agent: str
@@ -376,12 +376,12 @@ class Installed:
     """Whether the settings switch all hooks off."""
 
 
-def installed_hooks() -> list[Installed]:
+def installed_hooks() -> list[InstalledHook]:
     """Return the hooks that are installed here and for the user.
 
     A file that cannot be read has none.
     """
-    found: list[Installed] = []
+    found: list[InstalledHook] = []
     scopes: tuple[Scope, ...] = ("project", "user")
     for scope in scopes:
         for path in (claude_settings(scope), claude_settings(scope).with_name("settings.json")):
@@ -395,10 +395,12 @@ def installed_hooks() -> list[Installed]:
             if at is not None:
                 hook = _at(settings, at)
                 command = hook.get("command") or hook["hooks"][0]["command"]
-                found.append(Installed("claude-code", scope, path, command, hooks_disabled(path)))
+                found.append(
+                    InstalledHook("claude-code", scope, path, command, hooks_disabled(path))
+                )
         plugin = opencode_plugin(scope)
         if plugin.is_file():
-            found.append(Installed("opencode", scope, plugin, "plugin"))
+            found.append(InstalledHook("opencode", scope, plugin, "plugin"))
     return found
 
 

@@ -459,7 +459,7 @@ class ImportedSession(RecordingFacts):
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """The result of an import: the sessions, in the order in which they were read."""
 
     sessions: tuple[ImportedSession, ...]
@@ -474,7 +474,7 @@ class Imported:
 
 def import_into(
     store: Store, path: str | Path, form: str | None, on_skip: Callable[[str], None] | None
-) -> Imported:
+) -> ImportResult:
     """Store each recording of a file or folder. Raises UsageError as `recordings` does."""
     sessions: list[ImportedSession] = []
     names: dict[str, str] = {}
@@ -505,4 +505,4 @@ def import_into(
                 estimated=recording.estimated,
             )
         )
-    return Imported(tuple(sessions))
+    return ImportResult(tuple(sessions))

@@ -62,7 +62,7 @@ def edits_in(because: str | None) -> Sequence[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenMessage:
     """One message of a call's window."""
 
     position: int
@@ -195,16 +195,16 @@ class Call:
         return self.sent.shown
 
     @property
-    def seen(self) -> Sequence[Seen]:
+    def seen(self) -> Sequence[SeenMessage]:
         """Return its window; `see` puts one message of it together."""
         return [self.see(at) for at in range(len(self.shown))]
 
-    def see(self, at: int) -> Seen:
+    def see(self, at: int) -> SeenMessage:
         """Return the message at a position of its window, from 0."""
         shown = self.shown[at]
         source = self.session.by_id[shown.message_id].row
         message = self.session.sent(shown)[1]
-        return Seen(
+        return SeenMessage(
             position=at,
             message_id=shown.message_id,
             role=message.role,

@@ -46,7 +46,7 @@ from windlass.history.row_details import (
 )
 from windlass.messages import Message
 from windlass.report.call_views import note_text
-from windlass.report.calls import Call, Seen, SessionRecord
+from windlass.report.calls import Call, SeenMessage, SessionRecord
 from windlass.report.provider_edits import call_sentences
 from windlass.tasks.model import OPERATORS
 from windlass.window.options import Policy
@@ -341,7 +341,7 @@ _ORIGINALS = BORN | {NodeType.SYSTEM}
 
 
 def _shown(
-    decision: MessageDecision, seen: Seen, edit: EditRecord | None, *, is_copy: bool
+    decision: MessageDecision, seen: SeenMessage, edit: EditRecord | None, *, is_copy: bool
 ) -> MessageDecision:
     action: Action = "brought in" if is_copy else "shown"
     if seen.edit is not None:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from windlass.caching.rates import many
 from windlass.errors import UsageError
-from windlass.report.calls import Call, Seen
+from windlass.report.calls import Call, SeenMessage
 from windlass.report.explanation import Explanation, MessageDecision
 from windlass.report.inspected import InspectedSession
 from windlass.report.paid import PaidMessage
@@ -52,9 +52,9 @@ class WindowDifference:
 
     number: int
     """The number of the call before."""
-    added: Sequence[Seen]
-    changed: Sequence[Seen]
-    gone: Sequence[Seen]
+    added: Sequence[SeenMessage]
+    changed: Sequence[SeenMessage]
+    gone: Sequence[SeenMessage]
     added_count: int
     changed_count: int
     gone_count: int

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from windlass.caching.breakpoints import Outlook, Place
-from windlass.caching.meter import Cleared
-from windlass.caching.model_cache import CacheState, Sent
+from windlass.caching.meter import Clearing
+from windlass.caching.model_cache import CacheState, SentRequest
 from windlass.caching.pauses import Lifetime
 from windlass.messages import Message, ToolSpec
 from windlass.window._cleared import cleared_note, unsaid
 from windlass.window.blocks import (
     NOTHING,
-    Attached,
+    Attachment,
     BlockTokens,
     WithBlocks,
     let_go,
@@ -52,7 +52,7 @@ class NextRequest:
 
     with_blocks: WithBlocks
     gone_because: str | None
-    sent: Sent
+    sent: SentRequest
     lifetime: Lifetime
     cleared: tuple[Item, ...] = ()
 
@@ -110,7 +110,7 @@ class Driver:
         self,
         conversation: Conversation,
         cache: CacheState,
-        attached: dict[str, Attached] | None = None,
+        attached: dict[str, Attachment] | None = None,
         thoughts: Thoughts | None = None,
         thinking: Thinking = "keep",
         *,
@@ -326,7 +326,7 @@ class Driver:
         self.attached.clear()
         self.attached.update(attached)
         self.cache.sent, self.cache.lifetime = call.sent, call.lifetime
-        self.cache.cleared = Cleared()  # until the answer says otherwise
+        self.cache.cleared = Clearing()  # until the answer says otherwise
         self.cache.calls += 1
         self._request = tuple([entry.message for entry in call.entries]), call.sent.tools
 

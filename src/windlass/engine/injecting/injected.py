@@ -11,7 +11,7 @@ from windlass.history.details import BlockDetails
 from windlass.injectors.base import BlockItem, FailedCall, Situation
 from windlass.injectors.orchestrate import Block, Placed
 from windlass.messages import Message
-from windlass.window.blocks import Attached
+from windlass.window.blocks import Attachment
 from windlass.window.entries import Item as Occurrence
 
 
@@ -64,7 +64,7 @@ class Injected:
 
     placed: dict[str, Placed] = field(default_factory=dict[str, Placed])
     """Injectors that were made, by their declaration."""
-    attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
+    attached: dict[str, Attachment] = field(default_factory=dict[str, Attachment])
     """The blocks at the end of messages, by occurrence."""
     failures: tuple[FailedCall, ...] = ()
     """Calls of tools that failed."""

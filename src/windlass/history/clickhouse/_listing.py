@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from windlass.history._session_locks import Held
+from windlass.history._session_locks import HeldSessions
 from windlass.history.base import BANK, Outcome, SessionFilter, SessionInfo
 from windlass.history.clickhouse.client import ClickHouseClient, Parameter
 from windlass.history.clickhouse.layout import VISIBLE
@@ -79,7 +79,11 @@ def newest_endings(client: ClickHouseClient, sessions: int) -> Sequence[Outcome 
 
 
 def listed_sessions(
-    client: ClickHouseClient, which: SessionFilter, held: Held, limit: int | None, offset: int
+    client: ClickHouseClient,
+    which: SessionFilter,
+    held: HeldSessions,
+    limit: int | None,
+    offset: int,
 ) -> list[SessionInfo]:
     """Return the sessions that fit, as `BaseStore` asks for them."""
     values = {

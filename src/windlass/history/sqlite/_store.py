@@ -28,8 +28,8 @@ from windlass.errors import StoreError, UsageError
 from windlass.history import packing
 from windlass.history._base_store import BaseStore, reference_taken
 from windlass.history._blobs import Blobs
-from windlass.history._numbering import Numbered, Prepared
-from windlass.history._session_locks import Held
+from windlass.history._numbering import NumberedBatch, PreparedBatch
+from windlass.history._session_locks import HeldSessions
 from windlass.history.base import (
     BANK,
     Discrepancy,
@@ -248,7 +248,7 @@ class SqliteStore(BaseStore[SqliteSession]):
 
     # ---- appending ------------------------------------------------------------------
 
-    def _append(self, prepared: Prepared) -> Numbered:
+    def _append(self, prepared: PreparedBatch) -> NumberedBatch:
         with self._lock:
             try:
                 with self._use():
@@ -265,7 +265,7 @@ class SqliteStore(BaseStore[SqliteSession]):
             self._remember(numbered)
             return numbered
 
-    def _write(self, db: sqlite3.Connection, prepared: Prepared) -> Numbered:
+    def _write(self, db: sqlite3.Connection, prepared: PreparedBatch) -> NumberedBatch:
         """Write a batch, inside a transaction."""
         head = self._head(prepared)
         session_no = head.session.number
@@ -274,7 +274,7 @@ class SqliteStore(BaseStore[SqliteSession]):
         db.executemany(_insert("bodies", BodyRow._fields, ignore=True), prepared.lost.values())
         pictures = _insert("body_pictures", ("key", "sha256"), ignore=True)
         db.executemany(pictures, prepared.body_pictures)
-        numbered = Numbered(prepared, head)
+        numbered = NumberedBatch(prepared, head)
         tools = _insert("tool_lists", ("sha256", "tools_json"), ignore=True)
         db.executemany(tools, numbered.tools.items())
         for kind, table in TABLES.items():
@@ -291,7 +291,7 @@ class SqliteStore(BaseStore[SqliteSession]):
         assert number is not None
         return SqliteSession(self._db, number)
 
-    def _ensure_blobs(self, prepared: Prepared) -> None:
+    def _ensure_blobs(self, prepared: PreparedBatch) -> None:
         """Look again, under the write lock, whether every blob is there.
 
         Only here is it certain: `prune` removes files under the same lock.
@@ -400,7 +400,7 @@ class SqliteStore(BaseStore[SqliteSession]):
         ]
 
     def _listed(
-        self, which: SessionFilter, held: Held, limit: int | None, offset: int
+        self, which: SessionFilter, held: HeldSessions, limit: int | None, offset: int
     ) -> Sequence[SessionInfo]:
         # The last ones are picked before anything is added up over their rows.
         with self._use() as db:
