@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from windlass.api.loading import load_cascade, read_cascade
-from windlass.cascade.ready import ReadyCascade, family_needs
+from windlass.cascade.children import family_needs
+from windlass.cascade.ready import ReadyCascade
 from windlass.errors import CascadeError
 from windlass.settings.settings import Settings
 

@@ -14,7 +14,7 @@ from tests.window.reading_back import decode
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation
 from windlass.window.encode import decode_rows, encode, encode_rows
-from windlass.window.encode._jsontext import NotPlain, Number, parse
+from windlass.window.encode._tables import NotPlain, Number, parse
 from windlass.window.encode.command_output import clean
 from windlass.window.entries import Item
 from windlass.window.policies.lossless import Lossless

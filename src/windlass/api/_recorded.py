@@ -8,7 +8,7 @@ are never taken from a record.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -71,12 +71,16 @@ class RecordedWork:
         self,
         cascade: Cascade | Mapping[str, Any] | str | Path,
         *,
+        auto: bool,
         how: ReadingOptions = PLAIN,
-        **options: Any,
+        input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
+        warn: Callable[[str], None] | None = None,
     ) -> ReadyCascade:
         """Return the cascade as `loading.load_cascade` gives it. Raises TrustNeeded."""
         how = replace(how, record=self._asked)
-        ready = load_cascade(cascade, self.settings, self.tools, how=how, **options)
+        ready = load_cascade(
+            cascade, self.settings, self.tools, auto=auto, how=how, input=input, warn=warn
+        )
         self._check(list(ready.walk()))
         return ready
 

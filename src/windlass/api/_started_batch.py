@@ -111,7 +111,7 @@ class StartedBatch:
 
     @property
     def workers(self) -> int:
-        """How many runs go on side by side."""
+        """Return how many runs go on side by side."""
         return self.options.get("workers", 8)
 
     def open_results(
@@ -180,7 +180,9 @@ class OpenBatch:
             return await run_cascade(self._prepare(cascade, given, opened, emit))
 
     def _is_to_go_on(self, given: BatchInput, session: str) -> bool:
-        """Whether a session of a row is gone on with: one that its line tells of is run anew.
+        """Return whether a session of a row is gone on with.
+
+        One that its line tells of is run anew.
 
         What completed since is taken from the record.
         """

@@ -68,7 +68,7 @@ class Session:
 
     @property
     def session_id(self) -> str | None:
-        """The session in the store (None: nothing was said yet)."""
+        """Return the session in the store (None: nothing was said yet)."""
         return self._run.record.session_id if self._run is not None and self._started else None
 
     def attach(self, result: Result, run: CascadeRun) -> Result:

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from windlass.cascade.check import check
 from windlass.cascade.flow import certain, keys_set, may_have_run
 from windlass.cascade.layers import injector_folders, load_own_injectors
-from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
+from windlass.cascade.load import LoadedCascade, PartialCascade, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
 from windlass.cascade.model_names import with_model_names
 from windlass.cascade.needs import InputNeed, input_needs, names_of
@@ -51,7 +51,7 @@ CASCADES: Final = 1_000
 class CascadeFamily:
     """A cascade as it was read, with those that it names; `mistakes` are those of naming them."""
 
-    loaded: Loaded
+    loaded: LoadedCascade
     tools: Registry
     children: Mapping[Place, CascadeFamily] = field(default_factory=dict[Place, "CascadeFamily"])
     mistakes: tuple[Mistake, ...] = ()
@@ -65,7 +65,7 @@ class CascadeFamily:
             if partial is not None:
                 yield place, partial.cascade.phases[place[0]].sub_cascades[place[1]], child
 
-    def changed(self, change: Callable[[Loaded, Registry], Loaded]) -> CascadeFamily:
+    def changed(self, change: Callable[[LoadedCascade, Registry], LoadedCascade]) -> CascadeFamily:
         """Return the same, with what each file holds changed."""
         children = {place: child.changed(change) for place, child in self.children.items()}
         tools = {file: each.changed(change) for file, each in self.tool_cascades.items()}
@@ -80,11 +80,11 @@ class CascadeFamily:
 
 
 def read_family(
-    loaded: Loaded,
+    loaded: LoadedCascade,
     tools: Registry,
     file: FilePath | None,
     registry_of: Callable[[FilePath], Registry],
-    read: Callable[[FilePath, Folders], Loaded],
+    read: Callable[[FilePath, Folders], LoadedCascade],
 ) -> CascadeFamily:
     """Return the cascade and all that it names, read from their files; nothing is checked yet.
 
@@ -117,11 +117,11 @@ class _Reading:
     """The work in hand: each file is read once."""
 
     registry_of: Callable[[FilePath], Registry]
-    load: Callable[[FilePath, Folders], Loaded]
+    load: Callable[[FilePath, Folders], LoadedCascade]
     folders: Folders
     """In which what is named must lie, and besides in the folder of the file that names it."""
-    read: dict[FilePath, tuple[Loaded, Registry]] = field(
-        default_factory=dict[FilePath, tuple[Loaded, Registry]]
+    read: dict[FilePath, tuple[LoadedCascade, Registry]] = field(
+        default_factory=dict[FilePath, tuple[LoadedCascade, Registry]]
     )
     count: int = 0
     """Of the sub-cascades so far."""
@@ -141,7 +141,7 @@ class _Reading:
         return {file: family for file, family in self.of_tools.items() if family is not None}
 
     def circles(self) -> list[Mistake]:
-        """Where cascades that call each other as tools would do so without end."""
+        """Return where cascades that call each other as tools would do so without end."""
         graph: dict[str, set[str]] = {}
         for above, below in self.names:
             graph.setdefault(above, set()).add(below)
@@ -186,7 +186,7 @@ class _Reading:
         return mistakes
 
     def family(
-        self, loaded: Loaded, tools: Registry, chain: tuple[FilePath, ...], depth: int
+        self, loaded: LoadedCascade, tools: Registry, chain: tuple[FilePath, ...], depth: int
     ) -> CascadeFamily:
         """`chain` are the files from the cascade that runs to this one.
 
@@ -223,8 +223,11 @@ class _Reading:
                     children[index, position] = self.family(*held, (*chain, file), depth + 1)
         return CascadeFamily(loaded, tools, children, tuple(mistakes))
 
-    def file(self, file: FilePath) -> tuple[Loaded, Registry]:
-        """What a file holds, and the tools for it. Raises UsageError where it cannot be read."""
+    def file(self, file: FilePath) -> tuple[LoadedCascade, Registry]:
+        """Return what a file holds, and the tools for it.
+
+        Raises UsageError where it cannot be read.
+        """
         real = file.resolve()
         if real not in self.read:
             loaded = self.load(file, self.folders.with_first(file.parent))
@@ -459,7 +462,7 @@ def _sees_input(phase: Phase) -> bool:
     return shown or phase.context_strategy is not None or judged
 
 
-def sources_without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
+def sources_without_parent(loaded: LoadedCascade) -> tuple[Mistake, ...]:
     """Return one mistake for each source that only a cascade which runs this one could give."""
     cascade, partial, mistakes = loaded.cascade, loaded.partial, list[Mistake]()
     assert partial is not None

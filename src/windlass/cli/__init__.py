@@ -62,7 +62,9 @@ def _run() -> int:
 
 
 def _recall_at_once() -> int | None:
-    """The exit code of `windlass recall`, where it is asked for plainly (None: something else is).
+    """Return the exit code of `windlass recall`, where it is asked for plainly.
+
+    None: something else is.
 
     An agent waits for the answer: what other commands import takes three times as long.
     """

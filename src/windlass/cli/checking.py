@@ -19,7 +19,7 @@ from windlass.cascade.needs import flags
 from windlass.cascade.notes import notes
 from windlass.cascade.ready import ReadyCascade
 from windlass.cascade.unset_names import unset_names
-from windlass.cascade.warnings import Warned, flow_warnings, model_warnings, prompt_warnings
+from windlass.cascade.warnings import CascadeWarning, flow_warnings, model_warnings, prompt_warnings
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.cli.untrusted import list_unchecked, print_unchecked
 from windlass.errors import CascadeError, FileError, Mistake, UsageError
@@ -70,9 +70,9 @@ def _check_cascade(
         raise
     cascade = ready.cascade
     family = read_cascade(file, settings, how=how)
-    misread = [Warned(each) for part in family.walk() for each in notes(part.loaded)]
-    misread += [Warned(each, mended=True) for each in perhaps_unset(family)]
-    misread += map(Warned, unset_names(family))
+    misread = [CascadeWarning(each) for part in family.walk() for each in notes(part.loaded)]
+    misread += [CascadeWarning(each, mended=True) for each in perhaps_unset(family)]
+    misread += map(CascadeWarning, unset_names(family))
     warned = [*(each for part in ready.walk() for each in _warnings(part, settings)), *misread]
     different = [each for part in family.walk() for each in differences(part.loaded)]
     left_out = list_unchecked(settings, *(each.registry for each in ready.walk()))
@@ -111,7 +111,7 @@ def _check_cascade(
     print_unchecked(left_out, settings)
 
 
-def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
+def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[CascadeWarning]:
     """Return what is worth a warning in one cascade."""
     cascade = ready.cascade
 
@@ -129,7 +129,7 @@ def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
             return str(error)
         return None
 
-    names = (Warned(each) for each in wrong_model_names(cascade, settings, problem))
+    names = (CascadeWarning(each) for each in wrong_model_names(cascade, settings, problem))
     return (*flow_warnings(cascade), *sizes, *model_warnings(cascade, settings.model_for), *names)
 
 

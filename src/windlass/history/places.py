@@ -99,7 +99,10 @@ def check_folder(store: Path) -> None:
 
 
 def _no_folder(place: Path) -> str:
-    """What stands in the place of a folder (empty: a folder, or nothing that can be seen)."""
+    """Return what stands in the place of a folder.
+
+    Empty: a folder, or nothing that can be seen.
+    """
     try:
         if place.exists():
             return "" if place.is_dir() else "a file" if place.is_file() else "no folder"

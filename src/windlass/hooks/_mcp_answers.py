@@ -182,7 +182,7 @@ class ToolAnswers:
         )
 
     def _is_of_project_in(self, folder: Path, message: Message) -> bool:
-        """`_is_of_project` in a folder, which may have no store."""
+        """Return `_is_of_project` in a folder, which may have no store."""
         try:
             opened = open_folder(folder, reading=True)
         except UsageError:
@@ -208,7 +208,10 @@ class ToolAnswers:
         return any(self._is_inside(line.folder) for line in lines) if lines else unknown
 
     def _named(self, store: Store, name: str) -> str:
-        """The session of the project that a name means, or its beginning. Raises UsageError."""
+        """Return the session of the project that a name means, or its beginning.
+
+        Raises UsageError.
+        """
         if name == LATEST:
             return self._newest(store)
         listed = store.sessions(SessionFilter(prefix=name, banks=False))

@@ -12,7 +12,7 @@ from typing import Final
 from windlass.hooks import client
 from windlass.hooks.agents import AGENTS
 from windlass.hooks.hook_journal import HookJournal, HookLine, deliveries, main_transcript
-from windlass.hooks.installing import Installed, agent_version, installed_hooks, is_too_old
+from windlass.hooks.installing import InstalledHook, agent_version, installed_hooks, is_too_old
 
 _LATEST: Final = 5
 """Failures that are listed."""
@@ -27,7 +27,7 @@ class AgentStatus:
     """None: it is not on the path, or does not say."""
     since: str
     """The first version that takes replacements, where this one is older (else empty)."""
-    installed: tuple[Installed, ...]
+    installed: tuple[InstalledHook, ...]
 
 
 @dataclass(frozen=True, slots=True)

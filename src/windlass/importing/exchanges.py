@@ -3,6 +3,13 @@
 A request continues the one with whose list its own begins. Before lists are compared, cache marks
 are dropped and a list of one text becomes a plain text: clients move the marks and write a text
 both ways, so that otherwise each request would look rewritten.
+
+Logs of requests and answers, one JSON object a line: OpenAI's, Anthropic's and Gemini's.
+
+Lists of messages without their answers: bodies of requests, one JSON text or one a line.
+
+`windlass export --as openai|anthropic` writes such a file. Each message of the assistant was a
+call whose usage is not known: a transcript.
 """
 
 from __future__ import annotations
@@ -17,6 +24,7 @@ from typing import Any, Final, cast
 from windlass.importing.base import (
     MALFORMED,
     Answers,
+    Records,
     dollars_of,
     model_of,
     object_of,
@@ -26,7 +34,7 @@ from windlass.importing.base import (
     time_of,
     usage_of,
 )
-from windlass.importing.json_files import RecordedFile
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import GRADES, Grade, Kind, RecordedCall, Recording
 from windlass.importing.tree import ConversationTree
 from windlass.messages import Message, ToolSpec, canonical_json
@@ -176,7 +184,10 @@ class Exchanges:
 
 
 def form_of_request(request: Mapping[str, Any], response: Any = None) -> FormName | None:
-    """The form of a request's body, by its keys and those of its answer; None: of no known form."""
+    """Return the form of a request's body, by its keys and those of its answer.
+
+    None: of no known form.
+    """
     if isinstance(request.get("contents"), list):
         return "gemini"
     if "input" in request and "messages" not in request:
@@ -225,7 +236,7 @@ def _is_billing(block: object) -> bool:
 
 
 def _without_marks(value: Any) -> Any:
-    """JSON data without cache marks; a list of one plain text becomes that text."""
+    """Return JSON data without cache marks; a list of one plain text becomes that text."""
     if isinstance(value, Mapping):
         clean = {key: _without_marks(one) for key, one in value.items() if key != "cache_control"}
         content = clean.get("content")
@@ -395,3 +406,68 @@ def _key_of(record: Mapping[str, Any], request: Mapping[str, Any]) -> str:
         if key:
             return f"{key}/{agent}" if agent else key
     return text_of(record, *_KEYS) or text_of(request, "prompt_cache_key")
+
+
+def recognises_log(records: Records) -> bool:
+    """Return whether a record holds a request with its answer."""
+    exchanges = [exchange_of(record) for record in records]
+    return any(
+        one is not None and one.response is not None and form_of_request(one.request, one.response)
+        for one in exchanges
+    )
+
+
+def read_log(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
+    """Yield the conversations of a log: exact requests."""
+    exchanges = Exchanges(file, answers, "request-log")
+    for record in file.records():
+        exchange = exchange_of(record)
+        if exchange is None:
+            file.skipped["records that hold no request"] += 1
+        else:
+            exchanges.add(exchange)
+    yield from exchanges.recordings()
+
+
+def recognises_messages(records: Records) -> bool:
+    """Return whether a record holds a list of messages with an answer."""
+    return any(
+        isinstance(listed := one.get("messages"), list)
+        and any(isinstance(each, Mapping) and each.get("role") == "assistant" for each in listed)
+        for one in records
+    )
+
+
+def read_messages(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
+    """Yield a recording for each list."""
+    del answers
+    limit = MemoryLimit(file.path)
+    for number, record in enumerate(file.records(), 1):
+        exchange = exchange_of(record)
+        form = None if exchange is None else form_of_request(exchange.request)
+        if exchange is None or form is None:
+            file.skipped["records that hold no list of messages"] += 1
+            continue
+        messages = read_list(form, items_of(exchange.request, form), file.skipped, limit)
+        model = model_of(text_of(exchange.request, "model"), PROVIDERS[form])
+        calls = [
+            RecordedCall(at, model, time=exchange.time)
+            for at, message in enumerate(messages)
+            if message.role == "assistant"
+        ]
+        if not calls:
+            file.skipped["lists of messages without an answer"] += 1
+            continue
+        file.skipped["usage of calls, which lists of messages do not tell"] += len(calls)
+        tools = exchange.request.get("tools")
+        yield Recording(
+            exchange.key or f"{file.path.stem}-{number}",
+            "chat",
+            "C",
+            model,
+            tuple(messages),
+            tuple(calls),
+            tools=None if tools is None else read_tools(tools),
+            skipped=file.take_skipped(),
+            source=str(file.path),
+        )

@@ -16,17 +16,14 @@ from typing import Any, Final, TypeAlias
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.importing import (
-    chat_lists,
     claude_bodies,
     claude_code,
     cline,
     codex,
-    codex_exec,
+    exchanges,
     gemini_cli,
-    mini_swe_agent,
     opencode,
     otel,
-    request_log,
     swe_agent,
 )
 from windlass.importing.base import COUNTED, MALFORMED, UNSENT, Answers, Records, object_of, text_of
@@ -244,15 +241,15 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         *(claude_code.side_chains, claude_code.scan),
     ),
     FileFormat("codex", codex.recognises, codex.read, codex.beside, codex.scan),
-    FileFormat("codex-exec", codex_exec.recognises, codex_exec.read),
+    FileFormat("codex-exec", codex.recognises_events, codex.read_events),
     FileFormat("gemini-cli", gemini_cli.recognises, gemini_cli.read, gemini_cli.beside),
     FileFormat("opencode", opencode.recognises, opencode.read),
     FileFormat("cline", cline.recognises, cline.read, cline.beside),
-    FileFormat("mini-swe-agent", mini_swe_agent.recognises, mini_swe_agent.read),
+    FileFormat("mini-swe-agent", swe_agent.recognises_mini, swe_agent.read_mini),
     FileFormat("swe-agent", swe_agent.recognises, swe_agent.read),
     FileFormat("otel", otel.recognises, otel.read),
-    FileFormat("request-log", request_log.recognises, request_log.read),
-    FileFormat("chat", chat_lists.recognises, chat_lists.read),
+    FileFormat("request-log", exchanges.recognises_log, exchanges.read_log),
+    FileFormat("chat", exchanges.recognises_messages, exchanges.read_messages),
     FileFormat("a chat of GitHub Copilot in VS Code", _any(_is_copilot), instead=_LOG),
     FileFormat(
         "a session of GitHub Copilot's command line",

@@ -45,7 +45,7 @@ def validator_for(schema: Mapping[str, Any]) -> Any:
 
 @cache
 def _with_safe_search(kind: Any) -> Any:
-    """Jsonschema's class of validators for a draft, with our search for patterns."""
+    """Return Jsonschema's class of validators for a draft, with our search for patterns."""
     from jsonschema import validators
 
     by_pattern = {"pattern": _check_pattern, "patternProperties": _check_named_by_pattern}

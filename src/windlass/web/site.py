@@ -19,14 +19,13 @@ from windlass.caching.rates import Override, override
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import Store
 from windlass.web._call_page import call_page
-from windlass.web._costs_page import costs_page
+from windlass.web._costs_page import costs_page, policies_page
 from windlass.web._forks_page import forks_page
 from windlass.web._guard import AccessGuard
 from windlass.web._inspector import Inspector, SessionShelf
 from windlass.web._live import events_of_list, events_of_session
 from windlass.web._matrix_page import matrix_cell, matrix_page, matrix_picture
 from windlass.web._message_page import message_page, picture, text_of_message
-from windlass.web._policies_page import policies_page
 from windlass.web._rendering import page
 from windlass.web._session_page import session_page
 from windlass.web._sessions_page import sessions_page
@@ -99,7 +98,7 @@ def make_app(
 
 
 def _trouble(title: str, said: str, status: int, traced: str = "") -> Response:
-    text = page("trouble.html", title=title, said=said, has_list=True, traced=traced)
+    text = page("trouble.html", {"title": title, "said": said, "has_list": True, "traced": traced})
     return HTMLResponse(text, status_code=status)
 
 

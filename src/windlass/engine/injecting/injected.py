@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from windlass.caching.meter import Meter
 from windlass.injectors.base import BlockItem, FailedCall, Situation
 from windlass.injectors.orchestrate import Block, Placed
-from windlass.window.blocks import Attached
+from windlass.window.blocks import Attachment
 from windlass.window.entries import Entry
 
 
@@ -35,7 +35,7 @@ class Injected:
 
     placed: dict[str, Placed] = field(default_factory=dict[str, Placed])
     """Injectors that were made, by their declaration."""
-    attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
+    attached: dict[str, Attachment] = field(default_factory=dict[str, Attachment])
     """The blocks at the end of messages, by occurrence."""
     failures: tuple[FailedCall, ...] = ()
     """Calls of tools that failed."""

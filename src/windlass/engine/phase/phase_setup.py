@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from windlass.caching.meter import Cleared, pieces, shared_tokens, weigh
+from windlass.caching.meter import Clearing, pieces, shared_tokens, weigh
 from windlass.caching.model_cache import SHARE
 from windlass.caching.prices import Prices
 from windlass.caching.rates import rate
@@ -465,7 +465,7 @@ def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -
     request = weigh(counter, messages, tools, tools_first=first)
     request = pieces(counter, messages, tools, request)
     cache = run.caches.of(phase_run.info)
-    cleared = cache.cleared if phase_run.server_clear else Cleared()
+    cleared = cache.cleared if phase_run.server_clear else Clearing()
     left = cleared.left(request, messages)
     expected = cache.meter.expect(left, run.record.clock())
     entries = conversation.entries[: conversation.sent]

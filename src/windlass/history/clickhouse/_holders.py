@@ -18,14 +18,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from windlass.errors import SessionHeld, StoreError
 from windlass.history._session_locks import SessionLocks, look_at, machine_name
 from windlass.history.base import SILENT_S, Holder
 from windlass.history.clickhouse._appending import HOLDER, holder_row
 from windlass.history.clickhouse._rows import ClickHouseSession
-from windlass.history.clickhouse.client import ClickHouseClient
+from windlass.history.clickhouse.client import ClickHouseClient, Parameter
 from windlass.history.clickhouse.layout import RECORD
 from windlass.history.packing import text
 
@@ -82,7 +82,7 @@ class Holders:
         raise StoreError(f"others keep taking session {session_id!r}; try again")
 
     def all(self) -> Mapping[str, Holder]:
-        """Who holds which session, or did until he was killed."""
+        """Return who holds which session, or did until he was killed."""
         return self._holders_of(self._lasts("1"))
 
     def _holders_of(self, lasts: Mapping[str, _Last]) -> dict[str, Holder]:
@@ -117,7 +117,7 @@ class Holders:
         lasts = self._lasts("session_id = {name:String}", name=name)
         return lasts.get(name, _Last(started=time.time()))
 
-    def _lasts(self, where: str, **values: Any) -> dict[str, _Last]:
+    def _lasts(self, where: str, **values: Parameter) -> dict[str, _Last]:
         stored = self._client.select(
             "SELECT session_id, max(number), argMax(key, number), any(started), "
             f"argMax(json, number) FROM record WHERE kind = '{HOLDER}' AND session_no = 0 "

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from windlass.history._session_locks import Held
+from windlass.history._session_locks import HeldSessions
 from windlass.history.base import BANK, Outcome, SessionFilter, SessionInfo
-from windlass.history.clickhouse.client import ClickHouseClient
+from windlass.history.clickhouse.client import ClickHouseClient, Parameter
 from windlass.history.clickhouse.layout import VISIBLE
 from windlass.history.packing import OutcomeRow, SessionRow, read_outcome
 
@@ -55,7 +55,7 @@ def _newest(
     limit: int | None,
     more: str,
     offset: int = 0,
-    **values: Any,
+    **values: Parameter,
 ) -> list[tuple[Any, ...]]:
     """Return these sums over each of the newest sessions, newest first."""
     last = "" if limit is None else f"LIMIT {limit:d}"
@@ -79,7 +79,11 @@ def newest_endings(client: ClickHouseClient, sessions: int) -> Sequence[Outcome 
 
 
 def listed_sessions(
-    client: ClickHouseClient, which: SessionFilter, held: Held, limit: int | None, offset: int
+    client: ClickHouseClient,
+    which: SessionFilter,
+    held: HeldSessions,
+    limit: int | None,
+    offset: int,
 ) -> list[SessionInfo]:
     """Return the sessions that fit, as `BaseStore` asks for them."""
     values = {
