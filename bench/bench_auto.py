@@ -32,8 +32,8 @@ from bench.windows.recordings import Half, data_folder, load
 
 from windlass.api.opening import open_store
 from windlass.caching.rates import override
-from windlass.cascade.children import ReadyCascade
 from windlass.cascade.load import from_python
+from windlass.cascade.ready import ReadyCascade
 from windlass.engine.cascade import run_cascade
 from windlass.engine.cascade_run import Access
 from windlass.engine.opening import open_session

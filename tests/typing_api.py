@@ -17,7 +17,7 @@ from openai.types.responses import FunctionToolParam
 
 import windlass
 from windlass.context.select import Chosen, ChosenEntry
-from windlass.context.window import ChatWindow, Shown
+from windlass.context.window import ChatWindow, ShownEntry
 from windlass.engine.events import Event
 from windlass.engine.result import Result
 from windlass.providers.scripted import Scripted
@@ -105,7 +105,7 @@ def typical(folder: Path) -> None:
     window = windlass.bound(messages, "openai/gpt-4o", policy="lean", recall=True, pins=[0])
     assert_type(window, ChatWindow)
     assert_type(window.messages, list[dict[str, Any]])
-    assert_type(window.entries, tuple[Shown, ...])
+    assert_type(window.entries, tuple[ShownEntry, ...])
     assert_type(window.saved_tokens, int)
     assert_type(window.wire("anthropic"), dict[str, Any])
 

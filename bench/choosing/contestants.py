@@ -23,9 +23,9 @@ from bench.choosing.talks import Question, Talk
 
 import windlass
 from windlass.replays.numbered import searchable_text
-from windlass.selection._words import STOP_WORDS
 from windlass.selection.rank import PLAIN
 from windlass.selection.scoring import SelectionRequest
+from windlass.selection.words import STOP_WORDS
 from windlass.wire.openai import from_openai
 
 Places = list[int]

@@ -20,7 +20,7 @@ from bench.windows.recordings import Recording, load
 
 from windlass.replays.measure import values_in
 from windlass.replays.numbered import count_tokens, searchable_text
-from windlass.selection._words import STOP_WORDS
+from windlass.selection.words import STOP_WORDS
 
 EVERY: Final = {
     "swebench_mini": 10,

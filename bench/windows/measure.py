@@ -11,7 +11,7 @@ from bench.windows.contestants import Contestant
 from bench.windows.peer import Peer
 from bench.windows.prices import MARKED, VECTORS
 from bench.windows.recordings import Recording
-from bench.windows.signed import Legality, Sent, SignedThinking
+from bench.windows.signed import Legality, SentRequest, SignedThinking
 from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.validity import Validity, chat_problems
 
@@ -134,7 +134,7 @@ class Bench(MeasuredRecording):
                 problems=problems,
                 seconds=made.seconds,
                 signed=legality is not None,
-                **self.sight(missed)._asdict(),
+                **asdict(self.sight(missed)),
                 **({} if legality is None else asdict(legality)),
             )
         return outcomes
@@ -157,7 +157,7 @@ class Bench(MeasuredRecording):
         contestant.begin(self.recording)
         signed = self.signed if contestant.signed else None
         messages = list(self.recording.messages if signed is None else signed.messages)
-        thoughts: list[list[Sent]] = []
+        thoughts: list[list[SentRequest]] = []
         windows: list[list[int]] = []
         marks: list[Sequence[int]] = []
         seconds: list[float] = []

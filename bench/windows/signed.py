@@ -31,7 +31,7 @@ _DROP: Final = {
 }
 
 
-class Sent(NamedTuple):
+class SentRequest(NamedTuple):
     """A message of a window: as it came, without thinking, as it is billed, and its signatures."""
 
     chat: Chat
@@ -55,17 +55,17 @@ class SignedThinking:
 
     def __init__(self, recording: Recording) -> None:
         self.messages: list[Chat] = []
-        self._sent: dict[int, Sent] = {}
+        self._sent: dict[int, SentRequest] = {}
         self._digests: dict[int, tuple[Chat, str]] = {}
         for at, chat in enumerate(recording.messages):
             signed = chat
             if chat["role"] == "assistant":
                 block = {"type": "thinking", "thinking": _TEXT, "signature": f"signed_{at}"}
                 signed = {**chat, KEY: [block]}
-                self._sent[id(signed)] = Sent(signed, chat, chat, (f"signed_{at}",))
+                self._sent[id(signed)] = SentRequest(signed, chat, chat, (f"signed_{at}",))
             self.messages.append(signed)
 
-    def sent(self, chat: Chat) -> Sent:
+    def sent(self, chat: Chat) -> SentRequest:
         """What a message of a window is."""
         found = self._sent.get(id(chat))
         if found is None:
@@ -75,10 +75,10 @@ class SignedThinking:
             billed = {**bare, KEY: "left out"} if stripped else bare
             signatures = tuple(block["signature"] for block in blocks)
             # Kept with its object, so that no other one gets its identity.
-            found = self._sent[id(chat)] = Sent(chat, bare, billed, signatures)
+            found = self._sent[id(chat)] = SentRequest(chat, bare, billed, signatures)
         return found
 
-    def judged(self, calls: Sequence[int], windows: Sequence[Sequence[Sent]]) -> Legality:
+    def judged(self, calls: Sequence[int], windows: Sequence[Sequence[SentRequest]]) -> Legality:
         """What becomes of the blocks in the windows of the calls at these positions."""
         if not calls:
             return Legality(0, 0, 0, 0)
@@ -106,10 +106,10 @@ class SignedThinking:
         _, *blocks = self._blocks([self.sent(self.messages[at])])
         return blocks  # the first is the text of what came before
 
-    def _body(self, window: Sequence[Sent]) -> dict[str, Any]:
+    def _body(self, window: Sequence[SentRequest]) -> dict[str, Any]:
         return {"messages": [{"role": "assistant", "content": [*self._blocks(window)]}]}
 
-    def _blocks(self, window: Sequence[Sent]) -> Iterator[dict[str, Any]]:
+    def _blocks(self, window: Sequence[SentRequest]) -> Iterator[dict[str, Any]]:
         """Blocks of a request: of each reply its thinking, and with what came behind it a text."""
         said: list[str] = []
         for one in window:
@@ -121,7 +121,7 @@ class SignedThinking:
             said.append(self._digest(one))
         yield {"type": "text", "text": " ".join(said)}
 
-    def _digest(self, one: Sent) -> str:
+    def _digest(self, one: SentRequest) -> str:
         known = self._digests.get(id(one.chat))
         if known is None:
             text = json.dumps(one.bare, sort_keys=True)

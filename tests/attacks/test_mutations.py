@@ -187,7 +187,8 @@ def _records(name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", [*FILES, "recorded"])
-@property_of_files
+# Of so many files a third of the examples each.
+@settings(property_of_files, max_examples=max(10, settings().max_examples // 3))
 @given(seed=seeds)
 def test_recordings(windlass: CommandLine, name: str, seed: int) -> None:
     records, random = _records(name), Random(seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.caching.breakpoints import Outlook
 from windlass.caching.meter import Bill, SharedStream
-from windlass.caching.model_cache import CacheState, Sent
+from windlass.caching.model_cache import CacheState, SentRequest
 from windlass.caching.prices import Prices
 from windlass.messages import Message, ToolSpec
 
@@ -15,12 +15,12 @@ CACHED = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300, write_lo
 
 
 def mark(
-    before: Sent | None,
+    before: SentRequest | None,
     model: str,
     messages: Sequence[Message],
     tools: Sequence[ToolSpec] = (),
     **more: Any,
-) -> Sent:
+) -> SentRequest:
     """A request to a model that caches, after the one before it."""
     return CacheState(model, CACHED, sent=before).mark(messages, tools, Outlook(**more))
 

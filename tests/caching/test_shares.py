@@ -43,14 +43,3 @@ def test_shares_add_up_to_the_bill_and_count_calls(
     assert {name: share.calls for name, share in shares.items() if share.calls} == calls
     assert {name: share.tokens for name, share in shares.items() if share.tokens} == +tokens
     assert shared.shares() == shares
-
-
-def test_a_piece_pays_for_writing_once_and_then_for_reading() -> None:
-    stream = SharedStream(CACHED)
-    stream.bill(0, [("a", 1_000)], ["head"])
-    for number in range(4):
-        stream.bill(1 + number, [(f"b{number}", 10)], [f"b{number}"])
-    head = stream.shares()["head"]
-    assert (head.calls, head.tokens) == (5, 5_000)
-    assert head.paid == pytest.approx(1_000 * (1.25 + 4 * 0.1))
-    assert stream.shares()["b3"].paid == pytest.approx(10 * 1.25)

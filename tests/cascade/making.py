@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from windlass.cascade.load import Format, Loaded, parse
+from windlass.cascade.load import Format, LoadedCascade, parse
 from windlass.errors import UsageError
 from windlass.messages import ToolSpec
 from windlass.tools.base import Tool
@@ -56,7 +56,7 @@ def cascade(*phases: dict[str, Any], **more: Any) -> dict[str, Any]:
     }
 
 
-def loaded(data: Any, form: Format = "json") -> Loaded:
+def loaded(data: Any, form: Format = "json") -> LoadedCascade:
     """The data as a file would be loaded."""
     return parse(dump(data, form), name=f"c.{form}", format=form)
 

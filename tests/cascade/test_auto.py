@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ from jsonschema import Draft202012Validator
 from tests.cascade.making import cascade, cascades, loaded, window_options
 from windlass.cascade.check import check
 from windlass.cascade.compile import compile_rule, explain_defaults
-from windlass.cascade.model import Cascade, Phase
-from windlass.cascade.options import INTRA, AutoContext
+from windlass.cascade.model import Cascade
+from windlass.cascade.options import INTRA
 from windlass.cascade.published_schema import json_schema
 from windlass.cascade.rules import Rule
 from windlass.errors import CascadeError
@@ -49,98 +48,11 @@ def told(phase: dict[str, Any], **top: Any) -> list[str]:
     return [str(mistake) for mistake in check(loaded(cascade({**A, **phase}, **top)))]
 
 
-class TestOnAndOff:
-    @pytest.mark.req("AC-45", "AC-69", "AC-70")
-    def test_without_a_word_nothing_is_shortened(self) -> None:
-        assert rule() == Rule("snowball")
-        assert rule(auto=False).policy is None
-        assert rule(auto={"intra_phase": False}).policy is None
-        assert rule(auto={"intra_phase": {"enabled": False}}).policy is None
-        assert rule(auto={}, intra=False).policy is None
-        assert rule(auto={}, intra={"enabled": False}).policy is None
-
-    @pytest.mark.req("AC-69", "AC-70", "AC-64")
-    @pytest.mark.parametrize("on", [{}, True])
-    def test_an_empty_object_and_true_turn_all_on_with_the_defaults(self, on: Any) -> None:
-        assert policy(auto=on) == Policy()
-        assert policy(auto={"intra_phase": on}) == Policy()
-        assert policy(intra=on) == Policy()
-        assert policy(intra={"enabled": True}) == Policy()
-
-    @pytest.mark.req("AC-51")
-    def test_a_phase_switches_on_what_its_cascade_switches_off(self) -> None:
-        assert policy(auto=False, intra=True) == Policy()
-        assert policy(auto={"intra_phase": False}, intra=True) == Policy()
-        # Key by key: the phase says nothing of `enabled`.
-        assert rule(auto={"intra_phase": False}, intra={"window": 3}).policy is None
-
-
-class TestFreeMoments:
-    def test_stand_beside_the_profile_or_among_the_options_of_a_phase(self) -> None:
-        said = {"priced": 3, "keep": {"share": 0.5}}
-        wanted = Policy.of({"free_moments": said})
-        assert policy(auto={"free_moments": said}) == wanted
-        assert policy(auto={"intra_phase": {"free_moments": said}}) == wanted
-        assert policy(auto={}, intra={"free_moments": said}) == wanted
-        both = {"free_moments": {"priced": 4}, "intra_phase": {"free_moments": said}}
-        assert policy(auto=both) == wanted
-        assert policy(auto={"profile": "spec", "free_moments": True}).free_moments is not None
-
-    @pytest.mark.parametrize("off", [False, None])
-    def test_false_and_null_turn_them_off_or_one_of_them(self, off: Any) -> None:
-        assert policy(auto={"free_moments": off}).free_moments is None
-        assert policy(auto={"intra_phase": {"free_moments": off}}).free_moments is None
-        for said in (
-            {"free_moments": {"priced": off}},
-            {"intra_phase": {"free_moments": {"priced": off}}},
-        ):
-            moments = policy(auto=said).free_moments
-            assert moments is not None
-            assert (moments.cold, moments.priced) == (True, None)
-        assert policy(auto={}, intra={"cuts": off, "images_after": off}).images_after is None
-
-
 class TestMerging:
-    @pytest.mark.req("AC-32", "AC-33", "AC-34", "AC-35", "AC-36", "AC-37", "AC-64")
-    def test_each_documented_option_can_be_written(self) -> None:
-        said = {
-            "window": 6,
-            "mask_observations_after": 4,
-            "compress_loops": False,
-            "loop_history_limit": 2,
-            "preserve_reasoning": False,
-            "preserve_errors": False,
-        }
-        for made in (policy({"intra_phase": said}), policy(intra=said)):
-            assert {name: made.settings()[name] for name in said} == said
-
-    @pytest.mark.req("AC-51", "AC-70")
-    def test_the_phase_goes_before_the_cascade_before_the_profile(self) -> None:
-        auto = {"profile": "spec", "intra_phase": {"window": 7, "loop_history_limit": 1}}
-        made = policy(auto, {"window": 2})
-        assert (made.profile, made.mask_observations_after) == ("spec", 3)
-        assert (made.window, made.loop_history_limit) == (2, 1)
-
-    @pytest.mark.req("AC-51")
-    def test_what_is_written_anywhere_goes_before_the_phases_profile(self) -> None:
-        made = policy({"intra_phase": {"window": 7}}, {"profile": "spec"})
-        assert (made.profile, made.window, made.mask_observations_after) == ("spec", 7, 3)
-
-    @pytest.mark.req("AC-51")
-    def test_null_takes_back_what_the_cascade_says(self) -> None:
-        auto = {"profile": "spec", "intra_phase": {"decay": True}}
-        made = policy(auto, {"mask_observations_after": None, "decay": None})
-        assert (made.mask_observations_after, made.decay) == (None, None)
-
     @pytest.mark.req("AC-51")
     def test_blocks_merge_key_by_key_too(self) -> None:
         made = policy({"intra_phase": {"decay": {"full": 2}}}, {"decay": {"fold": 3}})
         assert made.decay == DecayOptions(full=2, fold=3)
-
-    def test_commit_is_the_cascades_or_the_phases(self) -> None:
-        assert policy({}).commit == "priced"
-        assert policy({"commit": "at_once"}).commit == "at_once"
-        assert policy({"commit": "at_once"}, {"commit": "priced"}).commit == "priced"
 
     @given(window_options(), window_options())
     def test_a_phase_that_says_everything_needs_no_cascade(self, auto: Any, intra: Any) -> None:
@@ -150,84 +62,10 @@ class TestMerging:
             assert policy(intra=made.settings()) == made
 
 
-class TestTheUsersSettings:
-    @pytest.mark.req("CA-2", "CA-3")
-    def test_keep_recent_holds_with_and_without_auto_context(self) -> None:
-        kept = {"keep_recent_turns": "3", "keep_recent_images": "2"}
-        assert policy(**kept) == Policy(enabled=False, keep_recent_turns=3, keep_recent_images=2)
-        assert policy({}, **kept) == Policy(keep_recent_turns=3, keep_recent_images=2)
-        assert rule(keep_recent_turns="0").policy is None
-
-    @pytest.mark.req("CA-2", "CA-3", "AC-51")
-    def test_what_the_cascade_says_of_it_wins(self) -> None:
-        assert policy({"intra_phase": {"keep_recent_turns": 9}}, keep_recent_turns="3") == Policy(
-            keep_recent_turns=9
-        )
-        made = policy(intra={"keep_recent_turns": 0}, keep_recent_turns="3")
-        assert made.keep_recent_turns == 0
-
-    @pytest.mark.req("AC-99")
-    def test_the_flag_switches_windows_off_and_says_so(self) -> None:
-        flag = "auto_context_intra_phase_enabled"
-        asked: list[dict[str, Any]] = [{"auto": {}}, {"intra": {"window": 3}}]
-        for said in asked:
-            made = rule(**said, auto_context_intra_phase_enabled="false")
-            assert (made.policy, made.switched_off) == (None, flag)
-        off = {flag: "false", "keep_recent_turns": "3"}
-        assert policy({}, **off) == Policy(enabled=False, keep_recent_turns=3)
-
-    @pytest.mark.req("AC-99", "AC-100")
-    def test_no_flag_switches_anything_on(self) -> None:
-        flags = ("intra_phase", "cards", "inter_phase", "llm_selection")
-        on = {f"auto_context_{name}_enabled": "true" for name in flags}
-        off = {f"auto_context_{name}_enabled": "false" for name in flags}
-        assert rule(**on) == rule(**off) == Rule("snowball")
-
-    def test_passthrough_sends_everything(self) -> None:
-        made = rule({}, keep_recent_turns="3", passthrough="1")
-        assert (made.policy, made.switched_off) == (None, "passthrough")
-        assert rule(passthrough="1").switched_off == ""
-
-    @pytest.mark.req("CA-19")
-    def test_a_limit_of_tokens_prunes_with_and_without_auto_context(self) -> None:
-        def limited(said: Any, **top: Any) -> Policy | None:
-            made = Cascade.model_validate(cascade({**A, "max_input_tokens": said}, **top))
-            return compile_rule(made, made.phases[0]).policy
-
-        assert limited(9) == Policy(enabled=False, max_input_tokens=9)
-        assert limited(9, auto_context={}) == Policy(max_input_tokens=9)
-        assert limited({"limit": 9, "on_exceed": "summarise"}) == limited(9)
-        assert limited({"limit": 9, "on_exceed": "warn"}) is None
-        assert limited({"limit": 9, "on_exceed": "fail"}, auto_context={}) == Policy()
-
-
 class TestExplained:
     def origins(self, made: Cascade, **environ: str) -> dict[str, tuple[Any, str]]:
         (phase,) = explain_defaults(made, settings(**environ))
         return {one.name: (one.value, one.origin) for one in phase.settings}
-
-    @pytest.mark.req("AC-51")
-    def test_each_value_names_who_said_it(self) -> None:
-        auto = {"profile": "spec", "intra_phase": {"window": 7, "compress": {"file_lines": 3}}}
-        own = {"mask_observations_after": None, "compress": {"file_chars": 9}}
-        made = Cascade.model_validate(cascade({**A, "intra_context": own}, auto_context=auto))
-        found = self.origins(made, keep_recent_turns="4")
-        assert found["intra_context.profile"] == ("spec", "auto_context")
-        assert found["intra_context.window"] == (7, "auto_context.intra_phase")
-        assert found["intra_context.mask_observations_after"] == (None, "intra_context")
-        assert found["intra_context.min_masked_chars"] == (200, "profile spec")
-        assert found["intra_context.keep_recent_turns"] == (4, "WINDLASS_KEEP_RECENT_TURNS")
-        assert found["intra_context.compress.file_lines"] == (3, "auto_context.intra_phase")
-        assert found["intra_context.compress.file_chars"] == (9, "intra_context")
-        assert found["intra_context.compress.above_chars"] == (1_500, "profile spec")
-        assert "intra_context" not in found
-
-    def test_every_option_is_listed(self) -> None:
-        made = Cascade.model_validate(cascade(A, auto_context=True))
-        found = self.origins(made)
-        listed = {name.split(".")[1] for name in found if name.startswith("intra_context.")}
-        assert listed == set(OPTIONS)
-        assert found["intra_context.profile"] == ("default", "default")
 
     def test_what_is_off_says_why(self) -> None:
         plain = Cascade.model_validate(cascade(A))
@@ -239,17 +77,6 @@ class TestExplained:
         variable = "WINDLASS_AUTO_CONTEXT_INTRA_PHASE_ENABLED"
         reason = f"auto_context_intra_phase_enabled is False: {variable}"
         assert found["intra_context"] == (False, reason)
-
-    def test_without_a_window_only_what_was_asked_for_is_listed(self) -> None:
-        plain = Cascade.model_validate(cascade(A))
-        found = self.origins(plain, keep_recent_images="4")
-        listed = [name for name in found if name.startswith("intra_context.")]
-        assert listed == ["intra_context.keep_recent_images"]
-
-    def test_in_words(self) -> None:
-        made = Cascade.model_validate(cascade(A, auto_context={"profile": "lean"}))
-        (phase,) = explain_defaults(made)
-        assert phase.words.endswith("Its calls are shortened (profile lean).")
 
 
 class TestMistakes:
@@ -296,12 +123,6 @@ class TestMistakes:
         (mistake,) = told({}, auto_context="lean")
         assert "expected true, false, or an object such as {'profile': 'lean'}" in mistake
 
-    def test_an_option_in_the_wrong_place_is_told_where_it_belongs(self) -> None:
-        (mistake,) = told({"mask_observations_after": 3})
-        assert "does not belong here but in 'intra_context' or 'intra_phase'" in mistake
-        (mistake,) = told({"auto_context": {}})
-        assert "'auto_context' does not belong here but in the top of the file" in mistake
-
     @pytest.mark.req("CA-6")
     def test_turns_belong_to_recent(self) -> None:
         assert told({"context_strategy": "recent", "turns": 3}) == []
@@ -332,21 +153,3 @@ class TestOneListOfOptions:
         except CascadeError:
             refused = True
         assert refused is not Draft202012Validator(json_schema()).is_valid(data)
-
-    def test_python_may_write_dicts_and_models(self) -> None:
-        phase = Phase(name="a", instructions="Do a.", intra_context={"window": 3})
-        made = Cascade(cascade_id="c", auto_context=AutoContext(profile="lean"), phases=[phase])
-        found = compile_rule(made, made.phases[0]).policy
-        assert found == Policy(profile="lean", window=3)
-        again = json.loads(made.model_dump_json(by_alias=True, exclude_unset=True))
-        assert compile_rule(Cascade.model_validate(again), phase) == compile_rule(made, phase)
-
-
-@pytest.mark.parametrize("cuts", ["firm", None])
-def test_cuts_can_be_firm_or_off(cuts: str | None) -> None:
-    inner = {"intra_phase": {"cuts": cuts}}
-    data = {"cascade_id": "c", "phases": [{"name": "a", "instructions": "x"}]}
-    cascade = Cascade.model_validate({**data, "auto_context": inner})
-    policy = compile_rule(cascade, cascade.phases[0]).policy
-    assert policy is not None
-    assert policy.cuts == cuts

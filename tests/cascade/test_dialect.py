@@ -43,11 +43,6 @@ def write(folder: Path, *phases: Any, **keys: Any) -> Path:
     return file
 
 
-def line_of(file: Path, wanted: str) -> int:
-    lines = file.read_text().splitlines()
-    return next(number for number, line in enumerate(lines, start=1) if wanted in line)
-
-
 def checked(file: Path, *flags: str) -> tuple[int, str]:
     told = CliRunner().invoke(app, ["check", str(file), *flags])
     return told.exit_code, " ".join(told.output.split()) if told.exit_code == 0 else str(
@@ -95,15 +90,6 @@ async def test_what_is_plainly_ours_is_told_nothing(tmp_path: Path, made: Any) -
     assert not [one for one in notes if "warning" in one]
 
 
-async def test_a_bank_of_the_cascade_is_looked_for_in_all_its_phases(tmp_path: Path) -> None:
-    phases = [phase("a"), phase("b", tackle=["remember"])]
-    notes, _ = await run(write(tmp_path, *phases, memory="notes"), tmp_path / "store")
-    assert not [one for one in notes if "warning" in one]
-    phases[1]["tackle"] = ["search_memory"]
-    notes, _ = await run(write(tmp_path, *phases, memory="notes"), tmp_path / "store")
-    assert [one for one in notes if "nothing is put into the bank 'notes'" in one]
-
-
 def test_warnings_of_a_run_leave_json_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,31 +99,3 @@ def test_warnings_of_a_run_leave_json_alone(
     told = CliRunner().invoke(app, ["run", str(file), *flags])
     assert json.loads(told.stdout)["phase"] == "a"
     assert "the name of a file" in told.stderr
-
-
-TASK = """<task type="atomic" name="t">
-  <description>Look.</description>
-  <tools><tool>read_file</tool></tools>
-  <rules>
-    <retry_instructions>Not yet.</retry_instructions>
-  </rules>
-</task>
-"""
-
-
-async def test_tasks_are_told_the_same(tmp_path: Path) -> None:
-    file = tmp_path / "t.xml"
-    file.write_text(TASK)
-    code, said = checked(file)
-    assert code == 0
-    assert "t.xml:5: task 't', rules.retry_instructions: is never said" in said
-    assert checked(file, "--strict")[0] != 0
-    events: list[Event] = []
-    await windlass.evaluate(
-        file,
-        model="scripted/x",
-        store=tmp_path / "store",
-        providers={"scripted": Scripted(lambda _: "ok")},
-        on_event=events.append,
-    )
-    assert [one for one in events if isinstance(one, Noted) and "is never said" in one.text]

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.testing import CliRunner
 
 from tests.engine.harness import cascade, phase
@@ -27,17 +26,6 @@ def told(folder: Path, *phases: Any, **keys: Any) -> list[str]:
     assert plain.count("different here: ") == len(listed)
     assert all(each["file"] == str(file) and each["line"] for each in listed)
     return [each["message"].partition("; elsewhere")[0] for each in listed]
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["{{ outputs.look }}", "{{ outputs['look'] | upper }}", "{{ state.output_look }}"],
-)
-def test_the_output_of_a_phase_with_tools(tmp_path: Path, words: str) -> None:
-    use = {"name": "use", "instructions": f"Use {words}."}
-    assert told(tmp_path, LOOK, use) == [
-        "phase 'use', instructions: outputs.look is the phase's text"
-    ]
 
 
 def test_what_judges_it_and_what_is_taken_from_it(tmp_path: Path) -> None:
@@ -63,18 +51,3 @@ def test_words_that_may_mean_a_phase_of_a_sub_cascade(tmp_path: Path) -> None:
     assert told(tmp_path, CHILD, last) == [
         "phase 'last', context.from[0]: 'first' is a phase of this cascade"
     ]
-
-
-@pytest.mark.parametrize(
-    "phases",
-    [
-        [LOOK, phase("use", context={"from": ["look"]})],
-        [phase("look"), {"name": "use", "instructions": "{{ outputs.look }}"}],
-        [LOOK, {"name": "use", "instructions": "{{ outputs.look.tool_results.list_files }}"}],
-        [CHILD, phase("last", context={"from": ["all", "find"]})],
-        [phase("look", rules={"loop_until": "satisfied"})],
-        [phase("look", tackle=["list_files"], rules={"max_turns": 1})],
-    ],
-)
-def test_nothing_is_told_of_what_is_the_same(tmp_path: Path, phases: list[Any]) -> None:
-    assert told(tmp_path, *phases) == []

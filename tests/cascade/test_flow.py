@@ -6,23 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.cascade.making import cascade, loaded
-from tests.support.cascade_check import checked_cascade, mistakes
-from windlass.cascade.check import check
+from tests.support.cascade_check import mistakes
 from windlass.cascade.flow import (
     certain,
-    ends,
     is_graph,
     may_have_run,
     most_visits,
     reachable,
     sure_after,
-    ways,
 )
-from windlass.cascade.load import from_python
 from windlass.cascade.model import Phase
-from windlass.cascade.needs import input_needs
-from windlass.cascade.warnings import flow_warnings
 
 
 def phases(**ways_on: str) -> list[Phase]:
@@ -35,20 +28,10 @@ def phases(**ways_on: str) -> list[Phase]:
     ]
 
 
-CHAIN = phases(a="", b="", c="")
 BRANCH = phases(a="b c", b="d", c="d end", d="", e="b")
-LOOP = phases(a="b", b="a c", c="end")
 
 
 class TestFlow:
-    def test_without_ways_on_each_phase_leads_to_the_next(self) -> None:
-        assert not is_graph(CHAIN)
-        assert ways(CHAIN) == {"a": ("b",), "b": ("c",), "c": ()}
-        assert certain(CHAIN) == reachable(CHAIN) == {"a", "b", "c"}
-        assert may_have_run(CHAIN, 2) == ("a", "b")
-        assert [phase.name for phase in sure_after(CHAIN, "a")] == ["b", "c"]
-        assert [ends(phase, CHAIN) for phase in CHAIN] == [False, False, True]
-
     def test_a_branch(self) -> None:
         assert is_graph(BRANCH)
         assert reachable(BRANCH) == {"a", "b", "c", "d"}
@@ -62,26 +45,8 @@ class TestFlow:
         assert [most_visits(BRANCH, at) for at in range(5)] == [1, 1, 1, 1, 0]
         assert sure_after(BRANCH, "a") == sure_after(BRANCH, "c") == ()
 
-    def test_a_loop(self) -> None:
-        assert [most_visits(LOOP, at) for at in range(3)] == [25, 25, 1]
-        assert certain(LOOP) == {"a", "b"}, "the loop may end at its bound"
-        assert may_have_run(LOOP, 0) == ("a", "b"), "itself, too"
-        assert may_have_run(LOOP, 2) == ("a", "b")
-        assert [phase.name for phase in sure_after(LOOP, "a")] == ["b"]
-        assert [ends(phase, LOOP) for phase in LOOP] == [False, False, True]
-        assert sure_after(phases(a="a"), "a") == ()
-
 
 class TestCheck:
-    def test_two_spellings_are_one_cascade(self) -> None:
-        first = {"name": "a", "instructions": "A", "handoffs": ["b"]}
-        second = {"name": "b", "instructions": "B"}
-        long = {**first, "handoffs": [{"target": "b"}]}
-        made = [
-            checked_cascade({"cascade_id": "c", "phases": [each, second]}) for each in (first, long)
-        ]
-        assert made[0] == made[1]
-
     @pytest.mark.parametrize(
         ("handoffs", "told"),
         [
@@ -138,26 +103,3 @@ class TestCheck:
         ]
         loop = {"name": "a", "handoffs": ["a", "end"], "context": {"from": ["a"]}}
         assert mistakes({**loop, "instructions": "{{ outputs.a }}"}) == []
-
-    def test_a_phase_that_never_runs_is_a_warning(self) -> None:
-        made = cascade(
-            {"name": "a", "handoffs": ["end"]}, {"name": "b", "context": {"from": ["a"]}}
-        )
-        assert check(loaded(made)) == ()
-        (warned,) = flow_warnings(checked_cascade(loaded(made)))
-        assert warned.mistake.text == (
-            "phases[1]: no way leads to phase 'b' by 'handoffs', so it never runs"
-        )
-
-    def test_needs_are_what_every_way_uses(self) -> None:
-        def uses(name: str, *handoffs: str) -> dict[str, Any]:
-            text = f"{{{{ input.{name} }}}}"
-            return {"name": name, "instructions": text, "handoffs": list(handoffs)}
-
-        whole = from_python(
-            {
-                "cascade_id": "c",
-                "phases": [uses("a", "b", "c"), uses("b", "d"), uses("c", "d"), uses("d")],
-            }
-        )
-        assert [need.name for need in input_needs(whole)] == ["a", "d"]

@@ -11,11 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cascade.making import cascade, cascades, dump, loaded, places
+from tests.cascade.making import cascades, dump, loaded, places
 from windlass.cascade.load import Format, load, parse
 from windlass.errors import CascadeError, UsageError
-
-GOOD = cascade({"name": "a"}, {"name": "b", "context": {"from": ["a"]}})
 
 
 def fault(text: str, form: Format = "json") -> str:
@@ -25,31 +23,6 @@ def fault(text: str, form: Format = "json") -> str:
 
 
 class TestFiles:
-    @pytest.mark.req("CI-41")
-    @pytest.mark.parametrize("suffix", [".json", ".yaml", ".yml"])
-    def test_json_and_yaml_by_suffix(self, tmp_path: Path, suffix: str) -> None:
-        path = tmp_path / f"c{suffix}"
-        path.write_text(dump(GOOD, "json" if suffix == ".json" else "yaml"), encoding="utf-8")
-        read = load(path)
-        assert read.cascade.cascade_id == "c"
-        assert [phase.name for phase in read.cascade.phases] == ["a", "b"]
-
-    def test_a_loaded_cascade_knows_where_its_parts_stand(self, tmp_path: Path) -> None:
-        path = tmp_path / "c.json"
-        path.write_text(dump(GOOD, "json"), encoding="utf-8")
-        line = 1 + next(
-            i for i, text in enumerate(dump(GOOD, "json").splitlines()) if '"from"' in text
-        )
-        told = load(path).cascade.where("phases[1].context.from")
-        assert told == f"{path}:{line}, phases[1].context.from"
-
-    def test_a_missing_file_names_its_neighbours(self, tmp_path: Path) -> None:
-        (tmp_path / "chart.json").write_text("{}")
-        with pytest.raises(
-            UsageError, match=r"no such file: '.*chrt.json'; did you mean 'chart.json'"
-        ):
-            load(tmp_path / "chrt.json")
-
     def test_a_missing_folder_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="there is no folder"):
             load(tmp_path / "nowhere" / "c.json")
@@ -64,20 +37,11 @@ class TestFiles:
         with pytest.raises(UsageError, match=r"must end in \.json or \.yaml or \.yml"):
             load(tmp_path / "c.toml")
 
-    def test_an_impossible_name_is_refused(self) -> None:
-        with pytest.raises(UsageError, match=r"cannot read|no such file"):
-            load("a\0b.json")
-
     def test_what_is_not_utf8_is_told_with_its_line(self, tmp_path: Path) -> None:
         path = tmp_path / "c.json"
         path.write_bytes(b'{\n"cascade_id": "\xff"}')
         with pytest.raises(CascadeError, match=r"c\.json:2: not UTF-8: the byte 0xFF"):
             load(path)
-
-    def test_a_byte_order_mark_is_no_mistake(self, tmp_path: Path) -> None:
-        path = tmp_path / "c.json"
-        path.write_bytes(b"\xef\xbb\xbf" + dump(GOOD, "json").encode())
-        assert load(path).cascade.cascade_id == "c"
 
 
 class TestBrokenText:
@@ -164,40 +128,7 @@ class TestBrokenText:
             assert fault(text, form)
 
 
-class TestRepeatedKeys:
-    def test_json(self) -> None:
-        text = (
-            '{"cascade_id": "c",\n "phases": [{"name": "a",\n "instructions": "x",\n"name": "b"}]}'
-        )
-        assert fault(text) == "c:4: phase 'b': the key 'name' is given twice, first in line 2"
-
-    def test_yaml(self) -> None:
-        text = "cascade_id: c\nphases: [{name: a, instructions: x}]\ncascade_id: d"
-        assert fault(text, "yaml") == "c:3: the key 'cascade_id' is given twice, first in line 1"
-
-    def test_a_repeated_object_is_told_once(self) -> None:
-        text = '{"cascade_id": "c", "phases": [], "x": {"a": 1}, "x": {"a": 2}}'
-        assert fault(text).count("twice") == 1
-
-
 class TestYaml:
-    def test_aliases_and_merges_are_written_out(self) -> None:
-        text = """
-cascade_id: c
-phases:
-  - &base {name: a, instructions: x, rules: {max_turns: 5}}
-  - {<<: *base, name: b}
-"""
-        read = parse(text, name="c", format="yaml").cascade
-        assert [(phase.name, phase.rules.max_turns) for phase in read.phases] == [
-            ("a", 5),
-            ("b", 5),
-        ]
-
-    def test_dates_stay_text(self) -> None:
-        text = "cascade_id: 2024-01-31\nphases: [{name: a, instructions: x}]"
-        assert parse(text, name="c", format="yaml").cascade.cascade_id == "2024-01-31"
-
     def test_words_that_yaml_reads_as_something_else_are_explained(self) -> None:
         told = fault("cascade_id: c\nphases:\n- name: on\n  instructions: x", "yaml")
         assert told == (
@@ -207,10 +138,6 @@ phases:
         told = fault("cascade_id: 1.10\nphases:\n- instructions: x\n  name:", "yaml")
         assert "write '1.10' in quotes, YAML reads it as 1.1" in told
         assert "c:4: phases[0].name: expected text, not null; nothing is written here" in told
-
-    def test_keys_that_yaml_reads_as_something_else_are_taken_as_written(self) -> None:
-        told = fault("cascade_id: c\non: 1\nphases: [{name: a, instructions: x}]", "yaml")
-        assert "c:2: unknown key 'on'" in told
 
 
 class TestProperties:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.cascade.making import JSON
 from windlass.errors import ContextError
-from windlass.text.lookups import Used, find_names
+from windlass.text.lookups import NameUse, find_names
 from windlass.text.templates import (
     PhaseOutput,
     TemplateError,
@@ -368,16 +368,16 @@ class TestNames:
         text = "{{ input.x }}\n{{ outputs.a.text }} {{ outputs['b c'] }}\n"
         text += "{{ y }}{% set z = 1 %}{{ z }}"
         assert find_names(text) == [
-            Used("input", 1),
-            Used("outputs", 2),
-            Used("a", 2, of="outputs"),
-            Used("b c", 2, of="outputs"),
-            Used("y", 3),
+            NameUse("input", 1),
+            NameUse("outputs", 2),
+            NameUse("a", 2, of="outputs"),
+            NameUse("b c", 2, of="outputs"),
+            NameUse("y", 3),
         ]
 
     def test_methods_of_outputs_are_no_phases(self) -> None:
         assert find_names("{% for n, o in outputs.items() %}{{ n }}{% endfor %}") == [
-            Used("outputs", 1)
+            NameUse("outputs", 1)
         ]
 
     def test_loops_and_globals_are_known(self) -> None:

@@ -25,10 +25,10 @@ from tests.engine.harness import call, calls, cascade, phase
 from tests.support.engine_budget import PRICES, SMALL, Priced
 from tests.support.engine_injectors import DONE, PLAN, TACKLE
 from windlass.api.comparing.comparison import Comparison
-from windlass.cascade.children import ReadyCascade
 from windlass.cascade.layers import window_policy
 from windlass.cascade.model import Cascade
 from windlass.cascade.policies import policy_of
+from windlass.cascade.ready import ReadyCascade
 from windlass.errors import CascadeError, RateLimited, UsageError
 from windlass.providers.scripted import Scripted
 from windlass.replays.named_policies import policy_of as replayed

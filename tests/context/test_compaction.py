@@ -97,7 +97,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=25)
+@settings(max_examples=max(10, settings().max_examples // 3))
 @given(shapes=st.lists(SHAPES, min_size=1, max_size=6), begun=st.booleans())
 def test_it_comes_back_byte_for_byte_and_in_order(
     policy: Any, form: Any, shapes: Sequence[Shape], begun: bool

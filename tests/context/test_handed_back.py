@@ -73,7 +73,7 @@ class TestHandedBack:
     @pytest.mark.parametrize("form", LISTS)
     @pytest.mark.parametrize("model", [None, MODEL])
     def test_in_each_form(self, form: str, model: str | None) -> None:
-        for turns in range(1, 9):
+        for turns in (1, 2, 3, 5, 8):
             check(LISTS[form](turns), policy="lean", model=model)
 
     @pytest.mark.parametrize("model", [None, MODEL])

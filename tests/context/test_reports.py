@@ -17,7 +17,7 @@ from tests.support.window_intake import problems
 from tests.window.conversations import chats, policies
 from windlass.context.bound import forget
 from windlass.wire.base import Usage
-from windlass.wire.usage import Counted, contradiction, counted, possible
+from windlass.wire.usage import UsageCount, contradiction, counted, possible
 
 PLAIN = "openai/gpt-4.1"
 """A model whose provider caches all of a request, without marks."""
@@ -260,27 +260,27 @@ class TestSense:
     @pytest.mark.parametrize(
         ("said", "read"),
         [
-            (usage(90, 64), Counted(90, 64)),
-            ({"prompt_tokens": 90, "prompt_tokens_details": None}, Counted(90, None)),
-            ({"input_tokens": 10, "output_tokens": 2}, Counted(10, None)),
+            (usage(90, 64), UsageCount(90, 64)),
+            ({"prompt_tokens": 90, "prompt_tokens_details": None}, UsageCount(90, None)),
+            ({"input_tokens": 10, "output_tokens": 2}, UsageCount(10, None)),
             (
                 {
                     "input_tokens": 10,
                     "cache_read_input_tokens": 50,
                     "cache_creation_input_tokens": 30,
                 },
-                Counted(90, 50),
+                UsageCount(90, 50),
             ),
             (
                 {"input_tokens": 90, "input_tokens_details": {"cached_tokens": 64}},
-                Counted(90, 64),
+                UsageCount(90, 64),
             ),
-            ({"promptTokenCount": 90, "cachedContentTokenCount": 64}, Counted(90, 64)),
-            ({"prompt_token_count": 90}, Counted(90, None)),
-            (Usage(90, 5, 64), Counted(90, 64)),
+            ({"promptTokenCount": 90, "cachedContentTokenCount": 64}, UsageCount(90, 64)),
+            ({"prompt_token_count": 90}, UsageCount(90, None)),
+            (Usage(90, 5, 64), UsageCount(90, 64)),
         ],
     )
-    def test_each_format_is_read(self, said: Any, read: Counted) -> None:
+    def test_each_format_is_read(self, said: Any, read: UsageCount) -> None:
         assert counted(said) == read
 
     def test_an_object_of_an_sdk_is_read(self) -> None:
@@ -288,7 +288,7 @@ class TestSense:
             def model_dump(self) -> Mapping[str, Any]:
                 return usage(90, 64)
 
-        assert counted(Said()) == Counted(90, 64)
+        assert counted(Said()) == UsageCount(90, 64)
 
     @given(st.builds(Usage, *[st.integers(-9, 99)] * 5))
     def test_what_is_possible_contradicts_nothing(self, said: Usage) -> None:

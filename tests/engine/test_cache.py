@@ -16,7 +16,7 @@ from tests.support.engine_cache import Reporting, Told, honest
 from tests.support.engine_planning import planned, set_prices
 from tests.validators import anthropic as rules
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted
-from windlass.engine.turn.breaker import check_losses
+from windlass.engine.turn.breaker import breaker_text, check_losses
 from windlass.history.base import Batch, CallRecord, NodeType, Outcome, SessionStart
 from windlass.history.details import OutcomeDetails, WindowSavings
 from windlass.history.row_details import json_of
@@ -338,8 +338,8 @@ class TestBreaker:
         found = check_losses(endings, len(endings))
         assert (found and found.back_after) == back_after
         if found is not None:
-            assert f"after {back_after} sessions" in found.text
-            assert "WINDLASS_BREAKER_SESSIONS=0" in found.text
+            assert f"after {back_after} sessions" in breaker_text(found)
+            assert "WINDLASS_BREAKER_SESSIONS=0" in breaker_text(found)
             later = [*ended(None), *endings]
             for _ in range(found.back_after - 1):
                 assert check_losses(later, len(endings)) is not None

@@ -15,8 +15,7 @@ import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from windlass.history.base import NodeType
 from windlass.messages import Message, user
-from windlass.selection import _words as words
-from windlass.selection import index
+from windlass.selection import index, words
 from windlass.selection.index import Index
 from windlass.selection.vectors import Vectors, WordLlamaEmbedder
 from windlass.window.entries import Item

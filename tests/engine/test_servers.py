@@ -16,7 +16,7 @@ import pytest
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.tools.mcp_running import COMMAND, PLAIN, ROOT, is_alive, over_http
-from windlass.cascade.children import ReadyCascade
+from windlass.cascade.ready import ReadyCascade
 from windlass.errors import CascadeError, ServerError, UsageError
 from windlass.history.base import NodeType
 from windlass.history.row_details import json_of

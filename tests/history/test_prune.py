@@ -10,7 +10,7 @@ import pytest
 from tests.history.builders import LONG, a_session, png, row, seen, start
 from windlass.errors import StoreError, UsageError
 from windlass.history._blobs import Blobs
-from windlass.history.base import Batch, Pruned, Store
+from windlass.history.base import Batch, PruneResult, Store
 from windlass.messages import tool, user
 
 DAY = 86_400.0
@@ -77,7 +77,7 @@ def test_age_is_that_of_the_last_row(store: Store) -> None:
     told = store.prune(older_than_s=90 * DAY, now=100 * DAY)
     assert set(told.sessions) == {"old", "empty"}
     assert [one.session_id for one in store.sessions()] == ["young"]
-    assert store.prune(older_than_s=90 * DAY, now=100 * DAY) == Pruned((), 0, 0, 0, 0)
+    assert store.prune(older_than_s=90 * DAY, now=100 * DAY) == PruneResult((), 0, 0, 0, 0)
 
 
 def test_what_a_crash_left_behind_goes_with_the_next(

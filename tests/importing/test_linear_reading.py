@@ -22,13 +22,9 @@ from windlass.importing.streams import recordings
 
 pytestmark = pytest.mark.timeout(240)
 
-CHARS = 1_500_000
+CHARS = 600_000
 
 Records: TypeAlias = Iterator[Any]
-
-
-def flat(*spans: Any) -> Any:
-    return export(*spans)
 
 
 def spans_without_content() -> Records:

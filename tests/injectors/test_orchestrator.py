@@ -17,7 +17,6 @@ from windlass.injectors.orchestrate import (
     make_injector,
     render_blocks,
     share_of_caps,
-    sort_injectors,
 )
 from windlass.settings.modules import Modules
 from windlass.text.tokens import FamilyCounter
@@ -71,19 +70,6 @@ def test_an_injector_declares_tier_priority_cap_and_version() -> None:
     assert all(kind.priority > 0 and kind.cap > 0 and kind.version for kind in BUILTIN.values())
 
 
-@pytest.mark.req("CE-13", "CE-42")
-def test_stable_stands_first_then_priority_then_name() -> None:
-    mixed = [
-        made(Tier.DYNAMIC, name="d", priority=1),
-        made(Tier.SESSION, name="b", priority=5),
-        made(Tier.SESSION, name="a", priority=5),
-        made(Tier.SESSION, name="c", priority=4),
-        made(Tier.STABLE, name="s", priority=99),
-    ]
-    assert [one.name for one in sort_injectors(mixed)] == ["s", "c", "a", "b", "d"]
-    assert sort_injectors(mixed) == sort_injectors(list(reversed(mixed)))
-
-
 @pytest.mark.req("CE-16", "CE-17", "CE-18", "CE-19", "CE-20", "CE-21", "CE-22")
 @pytest.mark.parametrize(("name", "cap"), CAPS.items())
 def test_the_documents_caps_are_the_defaults(name: str, cap: int) -> None:
@@ -108,26 +94,6 @@ def test_a_block_never_passes_its_cap_and_holds_whole_items(
         assert all(text in left for text in shown)  # in their order, letter for letter
 
 
-@pytest.mark.req("CE-16", "CE-17")
-def test_a_stable_block_is_never_cut() -> None:
-    (block,) = render_blocks([made(Tier.STABLE, "word " * 100, cap=5)], Tier.STABLE, SEEN, COUNT)
-    assert block.text == "word " * 100
-    assert block.over
-    assert block.details.cut == ()
-
-
-def test_what_does_not_fit_is_left_out_and_named() -> None:
-    placed = made(Tier.SESSION, "short", "long " * 100, "also short", cap=20)
-    (block,) = render_blocks([placed], Tier.SESSION, SEEN, COUNT)
-    assert block.text == "short\nalso short"
-    assert block.details.cut == ("item 1",)
-
-
-def test_a_block_of_which_nothing_fits_has_no_text() -> None:
-    (block,) = render_blocks([made(Tier.SESSION, "long " * 100, cap=3)], Tier.SESSION, SEEN, COUNT)
-    assert (block.text, block.details.tokens, block.details.cut) == ("", 0, ("item 0",))
-
-
 @pytest.mark.req("CE-51")
 def test_caps_shrink_with_the_room_that_is_left() -> None:
     caps = (Tier.SESSION, 600), (Tier.DYNAMIC, 200), (Tier.STABLE, 9_000)
@@ -140,22 +106,6 @@ def test_caps_shrink_with_the_room_that_is_left() -> None:
     assert (block.details.cap, block.details.full_cap, block.text) == (5, 50, "a")
 
 
-def test_a_guard_keeps_an_injector_from_being_asked() -> None:
-    class Shy(Injector):
-        name: ClassVar[str] = "shy"
-
-        def guard(self, seen: Situation) -> bool:
-            return seen.turn > 1
-
-        def render(self, seen: Situation) -> str:
-            return "here"
-
-    placed = [Placed(Shy(), 10, 1)]
-    assert render_blocks(placed, Tier.DYNAMIC, SEEN, COUNT) == ()
-    later = Situation("s", "a", "Do it.", turn=2)
-    assert [one.text for one in render_blocks(placed, Tier.DYNAMIC, later, COUNT)] == ["here"]
-
-
 @pytest.mark.req("CE-55")
 def test_an_injector_that_breaks_is_named() -> None:
     class Broken(Injector):
@@ -166,23 +116,3 @@ def test_an_injector_that_breaks_is_named() -> None:
 
     with pytest.raises(ContextError, match="injector 'broken' failed: ZeroDivisionError"):
         render_blocks([Placed(Broken(), 10, 1)], Tier.DYNAMIC, SEEN, COUNT)
-
-
-@pytest.mark.req("CE-24")
-def test_all_blocks_at_their_caps_keep_to_the_sum() -> None:
-    # Each injector is given far more than its cap; STABLE ones are filled up to it.
-    placed = [
-        made(kind.tier, *(["word " * 9] * 2_000), name=name, cap=CAPS[name])
-        for name, kind in BUILTIN.items()
-        if name in CAPS and kind.tier is not Tier.STABLE
-    ]
-    placed += [
-        made(Tier.STABLE, " word" * CAPS[name], name=name, cap=CAPS[name])
-        for name, kind in BUILTIN.items()
-        if name in CAPS and kind.tier is Tier.STABLE
-    ]
-    blocks = [one for tier in Tier for one in render_blocks(placed, tier, SEEN, COUNT)]
-    assert sum(CAPS.values()) == 7_900
-    total = sum(COUNT(block.text) for block in blocks)
-    assert sum(CAPS.values()) * 0.95 < total <= sum(CAPS.values())
-    assert not any(block.over for block in blocks)

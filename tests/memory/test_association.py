@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.memory.making import Clock
-from windlass.errors import ContextError, MatchingFailed, StoreError, UsageError
+from windlass.errors import UsageError
 from windlass.memory import passages as files
-from windlass.memory.association import Associations, ContextGenerationInput, MemoryMatch
-from windlass.memory.banks import Banks, Memory
+from windlass.memory.association import Associations
+from windlass.memory.banks import Banks
 from windlass.memory.passages import PASSAGE_CHARS, split_text
 
 TASK = {"taskText": "How long does an entry of the prompt cache live?"}
@@ -53,79 +53,6 @@ def both(folder: Path, banks: Banks) -> Iterator[Associations]:
 
 
 class TestMatches:
-    @pytest.mark.req("ADR-33", "ADR-35", "ADR-26")
-    def test_are_a_set_of_source_reference_and_excerpt(
-        self, both: Associations, folder: Path
-    ) -> None:
-        found = both.get_relevant_context_for(TASK)
-        assert found.matches == {
-            MemoryMatch(
-                str(folder),
-                f"{folder.as_posix()}/cache.md:1",
-                "# Prompt caches\n\nAn entry of the prompt cache lives for five minutes.",
-            ),
-            MemoryMatch(
-                "memory:notes",
-                "notes/ttl@1",
-                "The prompt cache of our vendor keeps an entry one hour.",
-            ),
-        }
-        assert not hasattr(next(iter(found.matches)), "score")
-        assert found.unread == ()
-
-    @pytest.mark.req("ADR-26")
-    def test_stand_in_the_same_order_whichever_says_most_of_the_task(
-        self, folder: Path, banks: Banks
-    ) -> None:
-        for name in ("apples", "pears"):
-            other = "pears" if name == "apples" else "apples"
-            text = f"Of {name}: {name} keep in the cellar, {name} in boxes, and {other} beside."
-            (folder / f"{name}.md").write_text(text)
-            banks.remember("notes", text, key=name)
-        with closing(Associations(banks, ["notes"], [folder])) as both:
-            of_apples, of_pears = (
-                both.get_relevant_context_for({"taskText": task}).context.partition(
-                    "## Relevant material"
-                )[2]
-                for task in ("How do apples keep?", "How do pears keep?")
-            )
-        assert of_apples.count("\nOf ") == 4
-        assert of_apples == of_pears
-
-    @pytest.mark.req("ADR-36", "ADR-33")
-    def test_the_context_stands_in_the_standard_sections(self, both: Associations) -> None:
-        given = {**TASK, "inheritedContext": "We use vendor X.", "previousOutputs": "Step 1: done."}
-        text = both.get_relevant_context_for(given).context
-        sections = [line for line in text.splitlines() if line.startswith("## ")]
-        assert sections == [
-            "## Task",
-            "## Inherited context",
-            "## Previous outputs",
-            "## Relevant material",
-        ]
-        assert "## Previous outputs\nStep 1: done.\n\n## Relevant material\n[" in text
-        assert "[notes/ttl@1]\nThe prompt cache of our vendor keeps" in text
-        assert both.get_relevant_context_for(given).context == text
-
-    @pytest.mark.req("ADR-36")
-    def test_headings_are_settings(self, look: type[Associations], folder: Path) -> None:
-        made = look(folders=[folder], headings={"fresh": "# Found"})
-        text = made.get_relevant_context_for(ContextGenerationInput("prompt cache")).context
-        assert text.startswith("## Task\nprompt cache\n\n# Found\n[")
-
-    def test_unrelated_tasks_match_nothing(self, both: Associations) -> None:
-        found = both.get_relevant_context_for({"taskText": "Translate the contract into Greek"})
-        assert found.matches == frozenset()
-        assert found.context == "## Task\nTranslate the contract into Greek"
-
-    @pytest.mark.req("ADR-52")
-    def test_what_the_task_has_already_is_not_brought_again(self, both: Associations) -> None:
-        has = "It is said: the prompt  cache of our vendor\nkeeps an entry one hour. So be it."
-        found = both.get_relevant_context_for({**TASK, "inheritedContext": has})
-        assert {one.source.startswith("memory:") for one in found.matches} == {False}
-        again = both.get_relevant_context_for({**TASK, "previousOutputs": has})
-        assert again.matches == found.matches
-
     @pytest.mark.parametrize(
         ("given", "told"),
         [
@@ -163,19 +90,6 @@ class TestWhatChanges:
 
 
 class TestFolders:
-    def test_only_what_lies_in_declared_ones_is_read(
-        self, look: type[Associations], folder: Path
-    ) -> None:
-        outside = folder.parent / "secret.md"
-        outside.write_text("The prompt cache entry that nobody may see lives for ever.")
-        (folder / "link.md").symlink_to(outside)
-        (folder / ".hidden.md").write_text(outside.read_text())
-        (folder / "store").mkdir()
-        (folder / "store" / "log.md").write_text(outside.read_text())
-        made = look(folders=[folder], closed=[folder / "store"])
-        found = made.get_relevant_context_for(TASK)
-        assert [one.reference for one in found.matches] == [f"{folder.as_posix()}/cache.md:1"]
-
     def test_what_is_too_large_or_no_text_is_left_out_and_told(
         self, look: type[Associations], folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -201,17 +115,6 @@ class TestFolders:
         with pytest.raises(UsageError, match="there is no folder"):
             look(folders=[tmp_path / "no"]).get_relevant_context_for(TASK)
 
-    def test_long_files_are_matched_by_passages_with_their_lines(
-        self, look: type[Associations], folder: Path
-    ) -> None:
-        lines = [f"Line {number} tells of oaks and beeches." for number in range(400)]
-        lines[300] = "## Prompt cache\n\nEach entry of the prompt cache lives for an hour.\n"
-        (folder / "long.md").write_text("\n".join(lines))
-        found = look(folders=[folder]).get_relevant_context_for(TASK)
-        (long,) = [one for one in found.matches if "long.md" in one.reference]
-        assert long.reference.endswith("long.md:301")
-        assert len(long.excerpt) <= PASSAGE_CHARS
-
     def test_passages_hold_all_of_a_text_but_blank_lines(self) -> None:
         text = "\n\n".join(f"# H{n}\n\nword{n} " + "x" * (n * 97 % 3_000) for n in range(40))
         parts = split_text(text)
@@ -223,48 +126,3 @@ class TestFolders:
             for line, part in parts
             if part[0] == "#"
         )
-
-
-class _Failing(Banks):
-    """Banks that fail so many times before they answer."""
-
-    def __init__(self, times: int) -> None:  # it has no store
-        self.times = times
-        self.asked = 0
-
-    def memories(self, bank: str) -> tuple[Memory, ...]:
-        self.asked += 1
-        if self.asked <= self.times:
-            raise StoreError("the store is locked by another program")
-        return (Memory(bank, "k", 1, "The prompt cache keeps an entry an hour.", 1.0),)
-
-
-class TestFailure:
-    @pytest.mark.req("ADR-37")
-    def test_one_failure_is_tried_again(self, look: type[Associations], folder: Path) -> None:
-        banks = _Failing(1)
-        found = look(banks, ["notes"], [folder]).get_relevant_context_for(TASK)
-        assert len(found.matches) == 2
-        assert banks.asked == 2
-
-    @pytest.mark.req("ADR-37", "ADR-38", "ADR-39")
-    def test_two_are_an_error_of_its_own_that_says_why(
-        self, look: type[Associations], folder: Path
-    ) -> None:
-        banks = _Failing(2)
-        made = look(banks, ["notes"], [folder])
-        with pytest.raises(MatchingFailed, match="not at a second try: the store is locked"):
-            made.get_relevant_context_for(TASK)
-        assert banks.asked == 2
-        assert issubclass(MatchingFailed, ContextError)
-        assert len(made.get_relevant_context_for(TASK).matches) == 2, "it can be asked again"
-
-    def test_a_file_that_cannot_be_read_is_such_a_failure(
-        self, look: type[Associations], folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def broken(self: Path) -> bytes:
-            raise OSError(5, "Input/output error", str(self))
-
-        monkeypatch.setattr(Path, "read_bytes", broken)
-        with pytest.raises(MatchingFailed, match="Input/output error"):
-            look(folders=[folder]).get_relevant_context_for(TASK)

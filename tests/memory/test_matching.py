@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.memory.matching import WordIndex, match_texts
+from windlass.memory.matching import WordIndex, matches
 
 BANK = {
     1: "deploy days\nDeployments go out on Tuesdays and Thursdays, never on Fridays.",
@@ -15,6 +17,11 @@ BANK = {
     4: "customer\nAcme Corp is on the enterprise plan; their contact is Maria Lopez.",
     5: "flaky\ntest_checkout is flaky because of the payment sandbox; rerun it once.",
 }
+
+
+def match_texts(task: str, texts: Mapping[int, str], most: int | None = None) -> set[int]:
+    """The numbers of the texts that belong to a task."""
+    return set(matches(task, texts, texts.__getitem__, most))
 
 
 @pytest.mark.req("ADR-26")
@@ -44,24 +51,22 @@ def test_one_word_of_many_is_not_enough_and_one_of_two_is() -> None:
 
 
 def test_words_beside_the_task_lift_a_text_and_find_none_by_themselves() -> None:
-    with WordIndex() as index:
-        for number, text in BANK.items():
-            index.add(number, text)
+    with WordIndex(BANK.__getitem__, BANK) as index:
         task = "Write the monthly bulletin about our biggest customer"
-        assert index.match(task) == set()
+        assert index.match(task) == []
         beside = "Maria Lopez, the contact of Acme Corp, has the enterprise plan."
-        assert index.match(task, beside=beside) == {4}
-        assert index.match("Paint the fence", beside=beside) == set()
+        assert index.match(task, beside=beside) == [4]
+        assert index.match("Paint the fence", beside=beside) == []
 
 
 def test_what_is_taken_out_is_found_no_more() -> None:
-    with WordIndex() as index:
-        index.add(1, BANK[1])
-        index.add(2, BANK[2])
-        index.remove(1, BANK[1])
+    with WordIndex(BANK.__getitem__) as index:
+        number = index.add(1)
+        index.add(2)
+        index.remove(number)
         assert len(index) == 1
-        assert index.match("deployments on Fridays") == set()
-        assert index.match("British English reports") == {2}
+        assert index.match("deployments on Fridays") == []
+        assert index.match("British English reports") == [2]
 
 
 def test_where_too_many_match_those_that_hold_more_of_the_task_are_left() -> None:

@@ -63,24 +63,6 @@ async def test_it_can_be_asked_where_nothing_can_be_awaited() -> None:
         assert await asyncio.to_thread(lambda: embedder(server.url).dimensions) == 2
 
 
-async def test_many_texts_go_in_several_requests() -> None:
-    async with serving(whole(told(*[[1.0, 0.0]] * 96)), whole(told(*[[0.0, 1.0]] * 4))) as server:
-        made = embedder(server.url)
-        rows = await made.vectors(["x"] * 100)
-        await made.close()
-    assert rows.shape == (100, 2)
-    assert [len(one.body["input"]) for one in server.asked] == [96, 4]
-    assert rows[-1].tolist() == [0.0, 1.0]
-
-
-async def test_what_fails_for_a_while_is_tried_again() -> None:
-    async with serving(whole({"error": {"message": "busy"}}, 503), whole(told([1.0]))) as server:
-        made = embedder(server.url)
-        assert (await made.vectors(["x"])).tolist() == [[1.0]]
-        await made.close()
-    assert len(server.asked) == 2
-
-
 @pytest.mark.parametrize(
     ("answer", "text"),
     [

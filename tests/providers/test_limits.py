@@ -62,35 +62,6 @@ async def started(
     return went
 
 
-async def test_without_limits_nobody_waits() -> None:
-    assert {at for at, _ in await started(None, None, [10**9] * 50)} == {0.0}
-
-
-async def test_a_wait_is_told_once_before_it_begins() -> None:
-    time = Time()
-    limiter = Limiter(1, None, clock=time.clock, sleep=time.sleep)
-    told: list[tuple[float, float]] = []
-
-    async def one() -> None:
-        await limiter.take(1, lambda seconds: told.append((time.now, seconds)))
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(3):
-            group.create_task(one())
-        group.create_task(time.run())
-    assert told == [(0, MINUTE), (0, 2 * MINUTE)]
-
-
-async def test_requests_a_minute() -> None:
-    went = await started(2, None, [1] * 5)
-    assert [at for at, _ in went] == [0, 0, MINUTE, MINUTE, 2 * MINUTE]
-
-
-async def test_tokens_a_minute_and_a_request_larger_than_them_goes_alone() -> None:
-    went = await started(None, 100, [60, 40, 1, 500, 10])
-    assert went == [(0, 60), (0, 40), (60, 1), (120, 500), (180, 10)]
-
-
 @given(
     st.one_of(st.none(), st.integers(1, 5)),
     st.one_of(st.none(), st.integers(1, 60)),
@@ -119,12 +90,3 @@ async def test_a_request_that_is_cancelled_gives_its_place() -> None:
     third = asyncio.create_task(limiter.take(1))
     await time.run()
     assert (await third).time == MINUTE
-
-
-async def test_what_a_request_did_cost_counts_for_those_to_come() -> None:
-    time = Time()
-    limiter = Limiter(None, 100, clock=time.clock, sleep=time.sleep)
-    slot = await limiter.take(90)
-    limiter.settle(slot, 20)
-    await limiter.take(80)
-    assert time.now == 0

@@ -12,7 +12,6 @@ from windlass.errors import BadRequest, ContextTooLong, ProviderError, UsageErro
 from windlass.providers import litellm as module
 from windlass.providers._http import Endpoint
 from windlass.providers.at_hand import Providers
-from windlass.providers.catalog import catalog, find
 from windlass.providers.litellm import failure_of
 
 ENDPOINT = Endpoint("litellm/groq", "its usual address", "GROQ_API_KEY")
@@ -32,10 +31,6 @@ def test_without_the_package_one_sentence_says_how_to_install_it(
     with pytest.raises(UsageError, match=r"install it with: pip install 'windlass\[litellm\]'"):
         Providers({}).resolve("litellm/groq/llama-3.3-70b-versatile")
     module._imported.cache_clear()
-
-
-def test_the_rest_of_the_name_is_litellms() -> None:
-    assert find("litellm/bedrock/anthropic.claude:0", catalog({})).name == "litellm"
 
 
 def test_prices_are_those_of_the_provider_behind_it() -> None:

@@ -11,9 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.harness import House, call, calls, cascade, phase
-from tests.support.engine_soundings import PICK, picking, sounded
 from tests.support.report_matrix import SESSION, sessions
-from windlass.errors import UsageError
 from windlass.history.base import Store
 from windlass.history.row_details import ReplyDetails
 from windlass.report import matrix as module
@@ -151,78 +149,6 @@ def test_a_part_has_the_cells_of_the_whole(data: st.DataObject) -> None:
             assert {ident: cells[ident] for ident in mine} == mine
             missing = {cell for ident, cell in cells.items() if ident not in mine}
             assert missing <= {Cell.ABSENT, Cell.DROPPED, Cell.FOLDED}
-
-
-def tell() -> str:
-    """Tell something long."""
-    return "long " * 500
-
-
-class TestRuns:
-    async def test_with_expiry_sources_and_retries(self, house: House) -> None:
-        ran = await house.run(
-            cascade(
-                phase("a", tackle=["tell"], context_ttl={"tool_results": 1}),
-                phase("b", context={"from": ["a"]}),
-                phase("c", inject_from=["a"], position="end"),
-                system="Be.",
-            ),
-            {"a": [calls(call("tell")), calls(call("tell")), "end"]},
-            tools=[tell],
-        )
-        store = house.open_store()
-        matrix = agrees_with_explanations(store, ran.session)
-        assert {Cell(each) for each in matrix.cells} >= {Cell.MASKED, Cell.BROUGHT_IN, Cell.ABSENT}
-
-    async def test_with_soundings(self, house: House) -> None:
-        later = phase("b", instructions="Do b.")
-        ran = await house.run(cascade(sounded(), later), picking(1))
-        matrix = agrees_with_explanations(house.open_store(), ran.session)
-        last = column(matrix, len(matrix.columns) - 1)
-        assert list(last.values()).count(Cell.ABSENT) > 0
-
-    async def test_with_soundings_that_refine_the_one_taken(self, house: House) -> None:
-        reforge = {"steps": 2, "factor_per_step": 2, "honing_prompt": "Better."}
-        a = sounded(soundings={**PICK, "reforge": reforge})
-        ran = await house.run(cascade(a, phase("b", instructions="Do b.")), picking(1))
-        matrix = agrees_with_explanations(house.open_store(), ran.session)
-        assert len(matrix.columns) > 5
-
-    async def test_cells_are_told_in_words(self, house: House) -> None:
-        ran = await house.run(
-            cascade(phase("a", tackle=["tell"], context_ttl={"tool_results": 1})),
-            {"a": [calls(call("tell")), calls(call("tell")), "end"]},
-            tools=[tell],
-        )
-        record = SessionRecord(house.open_store(), ran.session)
-        matrix = matrix_of(record, {3: 0.25})
-        at = next(at for at, row in enumerate(matrix.rows) if row.what == "the result of tell")
-        assert matrix.told()[at].endswith("masked 3")
-        text = cell_text(record, matrix, at, 2)
-        assert text.startswith(f"Message {at + 1}, the result of tell of a, turn 1, at call 3:")
-        assert "masked" in text
-        assert "expire" in text
-        assert text.endswith("The call cost $0.2500.")
-        assert matrix.rows[at].tokens > 500
-        assert "not part of it" in cell_text(record, matrix, at, 0)
-        for row, place in ((-1, 0), (len(matrix.rows), 0), (0, -1), (0, 3)):
-            with pytest.raises(UsageError, match="there is no cell"):
-                cell_text(record, matrix, row, place)
-
-    async def test_cells_say_why_a_message_is_missing(self, house: House) -> None:
-        ran = await house.run(cascade(phase("a"), phase("b", context={"from": []})))
-        record = SessionRecord(house.open_store(), ran.session)
-        matrix = drawn(record)
-        assert matrix.cell(0, 1) == Cell.DROPPED
-        assert "dropped (its context does not include it)." in cell_text(record, matrix, 0, 1)
-
-    async def test_a_session_without_calls_has_an_empty_one(self, house: House) -> None:
-        ran = await house.run(cascade({"name": "a", "instructions": "{{ state.x }}"}))
-        record = SessionRecord(ran.store, ran.session)
-        matrix = drawn(record)
-        assert (matrix.rows, matrix.columns, matrix.cells) == ((), (), b"")
-        with pytest.raises(UsageError, match="has no call 2; it made 0 calls"):
-            drawn(record, 2)
 
 
 async def test_a_compaction_is_one_text_for_all_that_it_stands_for(house: House) -> None:

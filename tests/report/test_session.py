@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,13 @@ from bench.scenarios.sessions import five_phases, refined_soundings
 
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
-from tests.support.report_costs import PRICED, Hosted
+from tests.support.report_costs import PRICED
 from windlass.caching.rates import money
 from windlass.errors import UsageError
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
 from windlass.report.contents import call_report
-from windlass.report.prefix import prefix_of
 from windlass.report.session_costs import SessionReport, session_report
-from windlass.wire.base import Usage
 
 
 def ran(folder: Path, make: Any = five_phases, **settings: Any) -> SessionReport:
@@ -101,47 +98,6 @@ def test_results_are_added_up_by_tool(snowball: SessionReport) -> None:
 
 
 @pytest.mark.req("CA-27")
-def test_findings_tell_what_a_run_with_the_setting_costs(
-    snowball: SessionReport, windowed: SessionReport, tmp_path: Path
-) -> None:
-    windows, minimal = snowball.findings
-    assert (windows.setting, windows.dollars) == ("auto_context", snowball.costs.total.dollars)
-    # What windows save is what a replay says, which also counts what is fetched again.
-    really = windowed.costs.total.dollars or 0.0
-    assert really < windows.would_be < 0.5 * (snowball.costs.total.dollars or 0.0)
-    assert windows.would_be == pytest.approx(really, rel=0.15)
-    # The next one says what it saves on top.
-    assert (minimal.setting, minimal.dollars) == ("context_strategy: minimal", windows.would_be)
-    phases = five_phases().cascade["phases"]
-    for each in phases:
-        each["context_strategy"] = "minimal"
-    both = ran(tmp_path, phases=phases, auto_context={"inter_phase": False}).costs.total.dollars
-    assert minimal.would_be == pytest.approx(both, rel=0.1)
-    texts = [part.text for part in windows.parts]
-    assert any(
-        "the result of sql_search in discover_schema, 221,143 characters, was sent in 10 later"
-        " calls: $1.62; with auto_context it would be $0.0" in text
-        for text in texts
-    ), texts
-
-
-@pytest.mark.req("CA-27")
-def test_what_would_save_most_is_told_first(snowball: SessionReport) -> None:
-    saved = [finding.saved for finding in snowball.findings]
-    assert len(set(saved)) > 1
-    assert saved == sorted(saved, reverse=True)
-
-
-@pytest.mark.req("CA-27")
-def test_what_would_be_saved_adds_up(snowball: SessionReport, windowed: SessionReport) -> None:
-    for report in (snowball, windowed):
-        assert sum(one.saved for one in report.findings) < (report.costs.total.dollars or 0.0)
-    (windows, _) = snowball.findings
-    of_messages = sum(part.saved for part in windows.parts)
-    assert 0.5 * windows.saved < of_messages <= windows.saved
-
-
-@pytest.mark.req("CA-27")
 @pytest.mark.parametrize("windows", [{"profile": "spec", "commit": "at_once"}, False])
 async def test_windows_that_cost_more_than_they_saved_are_told(house: House, windows: Any) -> None:
     works = phase("a", tackle=["look"], rules={"max_turns": 40}, intra_context=windows)
@@ -201,60 +157,9 @@ def test_soundings_and_refinements_are_lines_of_their_own(tmp_path: Path) -> Non
     assert read.calls > 5 * len(growth["draft, soundings"].agent)
 
 
-async def test_what_all_soundings_are_sent_is_one_message(house: House) -> None:
-    brought = {"context": {"from": [{"phase": "a", "include": ["output"]}]}}
-    three = {"factor": 3, "evaluator_instructions": "best"}
-    result = await house.run(
-        cascade(phase("a", tackle=["look"]), phase("b", soundings=three, **brought)),
-        {"a": [calls(call("look")), "found " * 400], "b": ["x", "y", "z", '{"winner": 0}']},
-        {"x": 1},
-        tools=[look],
-    )
-    report = session_report(result.store, result.session, PRICED)
-    brought_in = [each for each in report.messages if each.phase == "b, soundings"]
-    assert [each.calls for each in brought_in] == [3, 3, 3]  # input, output of a, instructions
-    assert brought_in[0].tokens > 400
-    tools = next(each for each in report.messages if each.what.startswith("definitions"))
-    assert tools.calls == 2  # phase b has none
-    assert [each.broken_by for each in prefix_of(result.store, result.session)] == [
-        *("", ""),
-        *["other tools: look"] * 3,
-    ]
-
-
-async def test_sub_cascades_are_counted_with_their_messages(house: House) -> None:
-    child = cascade(phase("find", tackle=["look"]), cascade_id="logs")
-    ref = house.folder / "logs.json"
-    ref.write_text(json.dumps(child), encoding="utf-8")
-    result = await house.run(
-        cascade(phase("a", sub_cascades=[{"ref": str(ref)}])),
-        {"find": [calls(call("look")), "found"]},
-        tools=[look],
-    )
-    report = session_report(result.store, result.session, PRICED)
-    assert any(each.phase == "a > logs > find" for each in report.growth)
-    assert report.messages[0].what == "the result of look"
-    assert report.messages[0].phase == "a > logs > find"
-
-
 def look() -> str:
     """Look."""
     return "a line of a log\n" * 500
-
-
-async def test_a_cache_that_did_not_hold_is_a_finding(house: House) -> None:
-    usage = Usage(40_000, 100, 0, 0)
-    result = await windlass.run(
-        cascade(phase("a"), phase("b"), system="Be. " * 40_000),
-        model="hosted/x",
-        store=house.store,
-        providers={"hosted": Hosted("openai/gpt-4o", lambda _: "word", usage)},
-    )
-    report = session_report(house.open_store(), result.session_id, PRICED)
-    (finding,) = [each for each in report.findings if "--prefix" in each.setting]
-    # 40,000 tokens at 2.5, of which the cache should have given all at 1.25
-    assert finding.dollars == pytest.approx(0.1)
-    assert finding.would_be == pytest.approx(0.05, rel=0.01)
 
 
 async def test_one_call(house: House) -> None:
@@ -268,16 +173,3 @@ async def test_one_call(house: House) -> None:
     assert report.cost.node_type == "follow_up"
     with pytest.raises(UsageError, match=r"no call 7 that was answered; it has calls 1 to 2"):
         call_report(ran.store, ran.session, 7, PRICED)
-
-
-async def test_a_model_without_a_price(house: House) -> None:
-    result = await windlass.run(
-        cascade(phase("a"), phase("b")),
-        model="hosted/x",
-        store=house.store,
-        providers={"hosted": Hosted("nowhere/nothing", lambda _: "word")},
-    )
-    report = session_report(house.open_store(), result.session_id, PRICED)
-    assert report.findings == ()
-    assert report.dearest is not None
-    assert report.dearest.cost.dollars is None

@@ -11,7 +11,7 @@ from tests.cascade.making import (
     loaded,
 )
 from windlass.cascade.check import check
-from windlass.cascade.load import Loaded, from_python
+from windlass.cascade.load import LoadedCascade, from_python
 from windlass.cascade.model import Cascade
 from windlass.errors import CascadeError
 from windlass.tools.registry import Registry
@@ -23,10 +23,10 @@ def mistakes(*phases: dict[str, Any], tools: Toolbox | None = None, **top: Any) 
 
 
 def checked_cascade(
-    cascade: Loaded | Cascade | Mapping[str, Any], tools: Registry | None = None
+    cascade: LoadedCascade | Cascade | Mapping[str, Any], tools: Registry | None = None
 ) -> Cascade:
     """The cascade, when nothing is wrong with it; raises CascadeError with all mistakes."""
-    held = cascade if isinstance(cascade, Loaded) else from_python(cascade)
+    held = cascade if isinstance(cascade, LoadedCascade) else from_python(cascade)
     if found := check(held, tools=tools):
         raise CascadeError(found)
     return held.cascade

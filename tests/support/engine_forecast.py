@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.api.loading import load_cascade
-from windlass.cascade.children import ReadyCascade
+from windlass.cascade.ready import ReadyCascade
 from windlass.engine.cascade_run import Access
 from windlass.engine.opening import open_session
 from windlass.engine.setup import prepare

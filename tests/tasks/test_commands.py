@@ -45,11 +45,6 @@ class TestCheck:
         assert said.code == 2
         assert "t.xml:1: <context_management> lacks <inherit_context>" in said.complaint
 
-    def test_mistakes_have_lines_and_exit_code_2(self, windlass: CommandLine) -> None:
-        said = windlass("check", write(windlass, "<task>\n<steps>\n</task>"))
-        assert said.code == 2
-        assert said.complaint.startswith("windlass: t.xml:3: not well-formed XML")
-
     def test_the_schema_is_printed(self, windlass: CommandLine) -> None:
         said = windlass("schema", "operators")
         assert said.out == relax_ng()
@@ -91,26 +86,6 @@ class TestEvaluate:
         assert said.complaint.startswith("windlass: t.xml:")
         assert windlass.requests == []
         assert not (windlass.folder / ".windlass").exists()
-
-    @pytest.mark.req("ADR-42")
-    def test_a_failure_shows_what_is_kept_and_how_to_go_on(self, windlass: CommandLine) -> None:
-        asked: list[str] = []
-
-        def script(request: object) -> str:
-            asked.append("x")
-            if len(asked) == 2:
-                raise ValueError("no more")
-            return "said"
-
-        windlass.script = script
-        said = windlass("evaluate", write(windlass, sequential(atomic("a"), atomic("b"))))
-        assert said.code == 1
-        assert "step 1 ('b') of 't' failed" in said.complaint
-        assert '0 a: "said"' in said.out
-        (resume,) = [line for line in said.out.splitlines() if "--resume" in line]
-        again = windlass(*resume.partition("windlass ")[2].split())
-        assert again.code == 0
-        assert len(asked) == 3
 
     def test_what_is_wrong_is_one_sentence(self, windlass: CommandLine) -> None:
         assert "give a task file to run" in windlass("evaluate").complaint

@@ -311,7 +311,7 @@ class TestMatching:
         real, tries = getattr(kind, name), list[Any]()
 
         def failing(self: Any, *given: Any, **named: Any) -> Any:
-            if name != "add" or "A bridge" in given[1]:  # and nobody reads the file anew
+            if name != "add" or "A bridge" in str(given):  # and nobody reads the file anew
                 tries.append(given)
                 if len(tries) <= failures:
                     raise error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from windlass.engine.tasks.frame import ContextPiece, subset
 from windlass.engine.tasks.job import NOTES_TOKENS, declared_notes, notes_of
 from windlass.errors import MatchingFailed, ProviderError
 from windlass.history.base import NodeType
-from windlass.memory.matching import match_texts
+from windlass.memory.matching import matches
 from windlass.messages import assistant
 from windlass.report.explanation import explain_call
 from windlass.text.tokens import FamilyCounter
@@ -108,21 +110,21 @@ class TestInheritance:
         from windlass.engine.tasks import frame
 
         tries: list[str] = []
-        real = match_texts
+        real = matches
 
-        def failing(task: str, texts: object) -> object:
+        def failing(task: str, *given: Any) -> object:
             tries.append(task)
             if len(tries) < 2:
                 raise sqlite3.OperationalError("disk I/O error")
-            return real(task, texts)  # type: ignore[arg-type]
+            return real(task, *given)
 
-        monkeypatch.setattr(frame, "match_texts", failing)
+        monkeypatch.setattr(frame, "matches", failing)
         assert subset("cat", [ContextPiece("x", "The cat.")]) == (ContextPiece("x", "The cat."),)
 
-        def broken(task: str, texts: object) -> object:
+        def broken(task: str, *given: Any) -> object:
             raise sqlite3.OperationalError("disk I/O error")
 
-        monkeypatch.setattr(frame, "match_texts", broken)
+        monkeypatch.setattr(frame, "matches", broken)
         with pytest.raises(MatchingFailed, match="not twice: disk I/O error"):
             subset("cat", [ContextPiece("x", "The cat.")])
 

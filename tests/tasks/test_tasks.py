@@ -8,67 +8,13 @@ from lxml import etree
 from tests.tasks.making import (
     atomic,
     block,
-    compiled,
     complaints,
     reduce,
     sequential,
 )
-from windlass.cascade.compile import compile_rule, rule_in_words
-from windlass.cascade.model import Cascade, Phase
-from windlass.cascade.rules import Rule, TaskContext
-from windlass.tasks.compile import explain_defaults
 from windlass.tasks.parse import relax_ng
 
 ONE = "<input>x</input>"
-
-
-class TestTree:
-    @pytest.mark.req("ADR-50", "ADR-51")
-    def test_tasks_nest_to_any_depth_and_have_paths(self) -> None:
-        deep = sequential(
-            atomic("a"),
-            reduce(ONE, name="each", inner_type=' type="sequential"').replace(
-                "<description>Do inner.</description>",
-                f"<description>Do inner.</description><steps>{atomic('x')}{atomic()}</steps>",
-            ),
-            sequential(atomic("y"), name="last"),
-        )
-        task = compiled(deep).task
-        assert [(one.path, one.kind) for one in task.walk()] == [
-            ("task", "sequential"),
-            ("a", "atomic"),
-            ("each", "reduce"),
-            ("each.inner", "sequential"),
-            ("each.inner.x", "atomic"),
-            ("each.inner.step_2", "atomic"),
-            ("each.reduction", "atomic"),
-            ("last", "sequential"),
-            ("last.y", "atomic"),
-        ]
-        assert [one.description for one in task.walk()][:2] == ["Do all.", "Do a."]
-
-    def test_tools_model_and_rules_are_those_of_phases(self) -> None:
-        inside = """
-            <model>scripted/small</model>
-            <tools><tool>read_file</tool><tool>recall</tool></tools>
-            <rules><max_turns>3</max_turns></rules>
-            <output_schema>{"type": "object"}</output_schema>
-            <temperature>0.5</temperature>"""
-        (phase,) = compiled(atomic("a", inside)).cascade.phases
-        assert phase.model == "scripted/small"
-        assert phase.tackle == ("read_file", "recall")
-        assert phase.rules.max_turns == 3
-        assert phase.output_schema == {"type": "object"}
-        assert phase.temperature == 0.5
-
-    def test_what_an_enclosing_task_says_holds_for_those_in_it(self) -> None:
-        said = "<model>scripted/large</model><system>Be brief.</system>"
-        own = atomic("b", "<model>scripted/own</model>")
-        phases = compiled(sequential(atomic("a"), own, inside=said)).cascade.phases
-        assert [(one.model, one.system) for one in phases] == [
-            ("scripted/large", "Be brief."),
-            ("scripted/own", "Be brief."),
-        ]
 
 
 class TestMistakes:
@@ -145,44 +91,6 @@ class TestMistakes:
         found = complaints(xml)
         assert any(told in line for line in found), found
         assert all(line[0].isdigit() for line in found)
-
-
-class TestOneInnerForm:
-    @pytest.mark.req("ADR-51", "ADR-24")
-    def test_a_block_and_a_context_become_the_same_kind_of_rule(self) -> None:
-        program = compiled(sequential(atomic("a"), atomic("b", block("subset", "disabled"))))
-        _, first, second = program.task.walk()
-        rule = program.rule(second)
-        assert rule == Rule("selective", carried=TaskContext("subset", "notes_only", fresh=False))
-        assert program.rule(first).carried == TaskContext("full", "notes_only", fresh=True)
-        phase = Phase(name="p", instructions="x", context={"from": []})  # type: ignore[arg-type]
-        of_cascade = compile_rule(Cascade(cascade_id="c", phases=[phase]), phase)
-        assert type(rule) is type(of_cascade)
-        assert rule_in_words(rule) == (
-            "sees only: what of its parent's context belongs to it; notes on each step before."
-        )
-
-    def test_windows_of_tasks_have_the_policies_of_phases(self) -> None:
-        xml = atomic("a", '<intra_context>{"profile": "lean"}</intra_context>')
-        program = compiled(xml)
-        policy = program.rule(program.task).policy
-        assert policy is not None
-        assert policy.profile == "lean"
-        on = compiled(atomic("a")).with_windows()
-        assert on.rule(on.task).policy is not None
-
-
-class TestDefaultsForPeople:
-    @pytest.mark.req("ADR-31", "ADR-29")
-    def test_what_was_applied_is_told_with_its_origin(self) -> None:
-        xml = sequential(atomic("a"), inside="\n" + block("none", None, "true", "full_output"))
-        told = str(explain_defaults(compiled(xml)))
-        assert "sequential 'task' (line 1) sees only: what of memory" in told
-        assert "inherit_context      none  (line 4)" in told
-        assert "accumulation_format  full_output  (line 6)" in told
-        assert "fresh_context        enabled  (default of sequential)" in told
-        assert "atomic 'a' (line 9)" in told
-        assert "inherit_context  full  (default of atomic)" in told
 
 
 class TestSchema:

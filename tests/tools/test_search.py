@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from windlass.errors import ProviderError, WindlassError
+from windlass.errors import ProviderError
 from windlass.messages import ToolCall
-from windlass.tools.base import Spent, ToolContext, ToolOutput, WebSearch
+from windlass.tools.base import ToolContext, ToolOutput, WebSearch
 from windlass.tools.registry import builtin
 from windlass.tools.runner import run_tool
 from windlass.wire.base import Usage
@@ -54,29 +54,6 @@ async def ask(context: ToolContext, query: str = "cache", **more: object) -> Too
     return await run_tool(builtin().get("web_search"), given, context)
 
 
-async def test_the_first_line_says_who_searched(context: ToolContext) -> None:
-    search = of_web([PAGES[0], replace(PAGES[1], title="", excerpt="")], "It is said.")
-    output = await ask(replace(context, search=search))
-    assert output.text == (
-        "Search of the web by anthropic/claude-sonnet-4-5: 2 pages for 'cache'.\n\n"
-        "It is said.\n\n"
-        "1. WebPage 1 (https://example.org/1)\nsaid \n\n"
-        "2. https://example.org/2 (https://example.org/2)"
-    )
-    assert (output.error, output.spent) == (False, Spent(MODEL, USED))
-
-
-async def test_shows_as_many_pages_as_were_asked_for(context: ToolContext) -> None:
-    with_web = replace(context, search=of_web(PAGES))
-    assert "6. " not in (await ask(with_web)).text
-    assert "2. " not in (await ask(with_web, max_results=1)).text
-
-
-async def test_a_long_excerpt_is_cut(context: ToolContext) -> None:
-    long = replace(PAGES[0], excerpt="x" * 2_000)
-    assert (await ask(replace(context, search=of_web([long])))).text.endswith("x" * 400 + "…")
-
-
 async def test_no_page_is_told_apart_from_what_the_model_knows(context: ToolContext) -> None:
     output = await ask(replace(context, search=of_web(text="I believe so.")))
     assert "no page was found for 'cache'.\n\nWhat the model said without one:" in output.text
@@ -84,16 +61,6 @@ async def test_no_page_is_told_apart_from_what_the_model_knows(context: ToolCont
     assert output.spent is not None
     silent = await ask(replace(context, search=of_web()))
     assert silent.text.endswith("no page was found for 'cache'.")
-
-
-async def test_both_are_searched_the_folder_first(context: ToolContext, folder: Path) -> None:
-    both = replace(context, search_folder=folder, search=of_web(PAGES[:1]))
-    output = await ask(both)
-    first, local, _, web, *_ = output.text.split("\n\n")
-    assert first == f"Two searches: of the local folder, and of the web by {MODEL}."
-    assert local.startswith("Search of the local folder 'texts' (1 documents), not of the web")
-    assert web.startswith(f"Search of the web by {MODEL}: 1 pages")
-    assert output.spent is not None
 
 
 @pytest.mark.parametrize(
@@ -124,13 +91,6 @@ async def test_a_folder_that_is_gone_does_not_keep_the_web_from_answering(
     assert not output.error
     assert "does not exist" in output.text
     assert "WebPage 1" in output.text
-
-
-@pytest.mark.parametrize("query", [" ", '"'])
-async def test_an_empty_query_is_not_sent(context: ToolContext, query: str) -> None:
-    never = of_web(error=WindlassError("sent"))
-    output = await ask(replace(context, search=never), query)
-    assert "give some words" in output.text
 
 
 async def test_without_any_says_how_to_set_one(context: ToolContext) -> None:

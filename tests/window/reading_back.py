@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from windlass.window._references import SAME, read_reference
 from windlass.window.encode import in_rows
-from windlass.window.encode._jsontext import NotPlain, Number, Value, parse
+from windlass.window.encode._tables import NotPlain, Number, Value, parse
 from windlass.window.encode.gutters import counted, moved, number_of
 from windlass.window.encode.legend import is_head
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies import conversations
 from windlass.caching.model_cache import same_until
 from windlass.messages import Message, Text, system, user
-from windlass.window.blocks import Attached, let_go, with_blocks, with_own_block
+from windlass.window.blocks import Attachment, let_go, with_blocks, with_own_block
 from windlass.window.entries import INJECT, Entry, Item, Replace, apply
 
 
@@ -28,7 +28,7 @@ def test_blocks_only_add_parts_at_the_end(messages: list[Message], data: st.Data
     entries = entries_of(messages)
     chosen = data.draw(st.sets(st.sampled_from(range(len(entries)))) if entries else st.just(set()))
     attached = {
-        entries[at].item.id: Attached(entries[at].message, f"block {at}", "new" * (at % 2))
+        entries[at].item.id: Attachment(entries[at].message, f"block {at}", "new" * (at % 2))
         for at in chosen
     }
     chosen.discard(len(entries) - 1)  # the last gets the block of its own call
@@ -55,7 +55,7 @@ def test_blocks_only_add_parts_at_the_end(messages: list[Message], data: st.Data
 @pytest.mark.req("CE-15")
 def test_a_block_goes_with_the_message_it_was_put_on() -> None:
     entries = entries_of([system("S."), user("a long text"), user("go on")])
-    attached = {"m1": Attached(entries[1].message, "block")}
+    attached = {"m1": Attachment(entries[1].message, "block")}
     edit = Replace("m1", user("short"), "mask", "because")
     blocks = with_blocks(apply(entries, {"m1": edit}), attached)
     assert blocks.older == {}
@@ -66,19 +66,19 @@ def test_a_block_goes_with_the_message_it_was_put_on() -> None:
 def test_what_lasts_stays_when_the_block_goes() -> None:
     entries = entries_of([user("a"), user("b"), user("c")])
     attached = {
-        "m0": Attached(entries[0].message, "block", "lasting"),
-        "m1": Attached(entries[1].message, "block"),
+        "m0": Attachment(entries[0].message, "block", "lasting"),
+        "m1": Attachment(entries[1].message, "block"),
     }
     left = let_go(entries, with_blocks(entries, attached), 0)
     assert left.gone == 2
-    assert left.attached == {"m0": Attached(entries[0].message, "", "lasting")}
+    assert left.attached == {"m0": Attachment(entries[0].message, "", "lasting")}
     assert [one.message.text for one in left.entries] == ["a\nlasting", "b", "c"]
 
 
 def test_an_edited_message_with_a_block_says_both() -> None:
     first, last = entries_of([user("long"), user("go on")])
     edited = replace(first, message=user("short"), because="encode")
-    shown = with_blocks([edited, last], {"m0": Attached(user("short"), "block")}).entries
+    shown = with_blocks([edited, last], {"m0": Attachment(user("short"), "block")}).entries
     assert shown[0].causes == ("encode", "inject")
 
 

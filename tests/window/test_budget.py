@@ -33,32 +33,11 @@ def tokens(window: Window) -> int:
     return sum(map(size, window.messages))
 
 
-@pytest.mark.req("CA-19", "CA-17")
-def test_old_results_become_lines_first_and_then_whole_turns_go() -> None:
-    seen = windows(run_of(40), TokenBudget(1_500))
-    assert max(map(tokens, seen)) <= 1_500
-    first = next(window for window in seen if window.edits)
-    line = f"[{('result 1 ' * 100)[:137].strip()}...; 900 characters; result_"
-    assert texts(first)[3].startswith(line)
-    assert all(edit.because == "prune" for window in seen for edit in window.edits)
-    last = texts(seen[-1])
-    assert last[:2] == ["Be.", "Do it."]
-    assert last[-1] == "result 40 " * 100
-    assert "turn 1" not in last
-    assert len([window for window in seen if window.edits]) < len(seen) / 2  # not at every call
-
-
 @pytest.mark.parametrize("on_exceed", ["warn", "fail"])
 def test_warn_and_fail_change_nothing(on_exceed: str) -> None:
     said = run_of(9)
     policy = TokenBudget(500, on_exceed)  # type: ignore[arg-type]
     assert windows(said, policy)[-1].messages == tuple(said)
-
-
-@pytest.mark.req("CA-19")
-def test_where_nothing_more_can_go_the_window_is_handed_on() -> None:
-    said = [system("S" * 4_000), user("U" * 4_000), assistant("a"), user("V" * 4_000)]
-    assert windows(said, TokenBudget(10))[-1].messages == tuple(said)
 
 
 def test_what_is_pinned_stays() -> None:

@@ -16,7 +16,7 @@ from windlass.window.conversation import Conversation
 from windlass.window.encode.short_forms import cut, head_end, tail_start
 from windlass.window.entries import Item
 from windlass.window.options import Policy as Options
-from windlass.window.policies.compress import Compress, CompressOptions
+from windlass.window.policies.compress import Compress
 from windlass.window.policies.lossless import Lossless
 from windlass.window.steps import steps
 from windlass.window.window_rules import WindowRules
@@ -50,20 +50,6 @@ class TestDefault:
     def test_below_8000_tokens_nothing_is_cut(self) -> None:
         assert sent("x y\n" * 8_000, Compress()).text == "x y\n" * 8_000
 
-    @pytest.mark.req("CA-7")
-    def test_above_head_tail_errors_and_the_way_back_stay(self) -> None:
-        lines = [f"{at:06} some output of a program" for at in range(3_000)]
-        lines[1_700] = "ValueError: order #W123 has no item 77"
-        text = "\n".join(lines)
-        told = sent(text, Compress()).text
-        assert len(told) <= 32_000
-        head, _, rest = told.partition("\n[Truncated ")
-        assert text.startswith(head)
-        chars, _, rest = rest.partition(f" chars] Full data: {PATH}\n{lines[1_700]}\n")
-        assert text.endswith(rest)
-        assert len(head) + len(rest) + int(chars) in range(len(text) - 2, len(text) + 1)
-        assert 0.55 < len(head) / (len(head) + len(rest)) < 0.65
-
     def test_recalled_originals_are_not_cut_again(self) -> None:
         text = "a b " * 20_000
         assert sent(text, Compress(), name="recall").text == text
@@ -78,29 +64,6 @@ class TestDefault:
         conversation.policies = [Compress()]
         conversation.append(Item("4", user("more"), "x"))
         assert conversation.window().messages[2] == spoken[2]
-
-    @pytest.mark.req("CE-51")
-    def test_thresholds_rise_with_the_budget_left(self) -> None:
-        text = "some words\n" * 2_000
-        sizes = [
-            len(
-                sent(
-                    text,
-                    Compress(options=CompressOptions(above_chars=20_000), window_tokens=window),
-                    said=said,
-                ).text
-            )
-            for window, said in ((0, "go"), (100_000, "go"), (100_000, "go " * 130_000))
-        ]
-        # The same result: cut as it stands, whole in an empty window, cut in a full one.
-        assert sizes[1] == len(text)
-        assert sizes[2] < sizes[1]
-        lean = Compress(
-            options=CompressOptions(above_chars=20_000, max_result_tokens=4_000),
-            window_tokens=10_000,
-        )
-        left = [len(sent(text, lean, said="go " * count).text) for count in (1, 2_000, 5_000)]
-        assert left[0] > left[1] > left[2]
 
 
 class TestSpec:

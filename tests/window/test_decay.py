@@ -58,29 +58,6 @@ def test_the_zones_move_in_blocks_and_the_full_zone_stays_full() -> None:
     )
 
 
-@pytest.mark.req("CE-34", "CE-36")
-def test_a_summary_stands_for_the_oldest_turns_and_the_next_for_it_and_more() -> None:
-    asked: set[str] = set()
-    seen = windows(
-        run_of(17),
-        Decay(options=DecayOptions(full=4, fold=6), step=4),
-        supply=answered(SUMMARY, to=asked),
-    )
-    assert zones(seen[12]) == ".S" + "f" * 6 + ".." * 4
-    shown = texts(seen[12])[1].split("\n")
-    assert shown[:2] == ["[Summary of turns 1-2]", SUMMARY]
-    assert shown[2].startswith("Also named: ")
-    assert "#W102" in shown[2]  # only the folded line had it
-    assert "#W101" not in shown[2]  # the summary has it
-    assert zones(seen[16]) == ".S" + "f" * 6 + ".." * 4
-    assert texts(seen[16])[1].startswith("[Summary of turns 1-6]")
-    assert len(asked) == 2
-    changed = [
-        window.turn for window in seen if any(e.because == "summarise" for e in window.edits)
-    ]
-    assert changed == [13, 17]
-
-
 def test_what_is_asked_for_is_the_old_summary_and_what_came_after_it() -> None:
     conversation, wants = Conversation([Decay(options=DecayOptions(full=4, fold=6), step=4)]), []
     for number, message in enumerate(run_of(17)):
@@ -97,20 +74,6 @@ def test_what_is_asked_for_is_the_old_summary_and_what_came_after_it() -> None:
     assert "At most 500 tokens" in wants[0].purpose
 
 
-@pytest.mark.req("CE-36")
-@pytest.mark.parametrize(
-    "bad", ["", "  \n", "I'm sorry, I cannot do that.", "Error: rate limit", "word " * 500]
-)
-def test_a_summary_that_does_not_hold_replaces_nothing_and_is_not_asked_for_again(bad: str) -> None:
-    policy = Decay(options=DecayOptions(full=4, fold=6), step=4)
-    plain = windows(run_of(14), policy)
-    asked: set[str] = set()
-    seen = windows(run_of(14), policy, supply=answered(bad, to=asked))
-    assert [window.messages for window in seen] == [window.messages for window in plain]
-    assert len(asked) == 1
-    assert seen[-1].wants == ()
-
-
 def test_a_late_answer_is_shown_from_then_on() -> None:
     def late(window: Window) -> dict[str, str]:
         return {want.key: SUMMARY for want in window.wants} if window.turn >= 15 else {}
@@ -119,22 +82,6 @@ def test_a_late_answer_is_shown_from_then_on() -> None:
     assert zones(seen[13])[1] == "f"
     assert len(seen[13].wants) == 1
     assert zones(seen[14])[1] == "S"
-
-
-@pytest.mark.req("AC-43")
-def test_what_users_said_stands_beside_the_summary_word_for_word() -> None:
-    pasted = "row 17 of the paste\n" * 300
-    said = run_of(13, {1: "And hurry, please.", 2: pasted, 7: "On."})
-    last = windows(
-        said, Decay(options=DecayOptions(full=4, fold=6), step=4), supply=answered(SUMMARY)
-    )[12]
-    shown = [m for m in last.messages if m.role == "user"]
-    assert shown[0] == said[0]
-    assert shown[1].text == "And hurry, please."
-    assert len(shown[2].text) < 2_200
-    assert shown[2].text.startswith("row 17 of the paste\n")
-    assert "4000 characters; result_" in shown[2].text
-    assert zones(last)[:4] == ".S.d"
 
 
 def test_a_pinned_exchange_stays_beside_the_summary() -> None:

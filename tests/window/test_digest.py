@@ -294,13 +294,6 @@ class TestDigest:
         assert 3_000 < len(last(shown, 2)) <= 4_000 + 120
         assert 1_500 < len(last(shown, 4)) <= 2_000 + len(output) // 50 + 120
 
-    @pytest.mark.req("AC-37")
-    def test_a_failed_result_keeps_its_error_lines(self) -> None:
-        output = FILLER + "E   AssertionError: shop is closed\n"
-        said = turns(("bash", {"command": "pytest"}, output), *idle(2))
-        assert "E   AssertionError: shop is closed" in last(windows(said, Digest())[-1], 2)
-        assert "shop" not in last(windows(said, Digest(error_chars=0))[-1], 2)
-
     def test_pictures_and_marks_of_a_result_stay(self) -> None:
         call = ToolCall("c", "plot", "{}")
         mark = Opaque("openai", "with", '{"cache_control": {"type": "ephemeral"}}')
@@ -342,34 +335,6 @@ class TestDigest:
 
 
 class TestMasking:
-    @pytest.mark.req("AC-40", "AC-44")
-    def test_a_result_three_calls_have_seen_becomes_the_documented_line(self) -> None:
-        said = turns(("ask", {}, FILLER), *idle(3))
-        seen = windows(said, Masking(mask_observations_after=3))
-        assert [last(w, 2) == FILLER for w in seen[1:]] == [True, True, True, False]
-        assert last(seen[-1], 2) == (
-            f"[Tool text result, {len(FILLER)} chars, hash={said[2].content_hash[:8]}; "
-            f"result_{said[2].content_hash[:8]}]"
-        )
-        assert seen[-1].entries[2].item.message == said[2]
-
-    @pytest.mark.req("AC-40")
-    def test_the_line_says_what_sort_of_result_it_was(self) -> None:
-        data = json.dumps([{"id": n} for n in range(90)])
-        assert "structured result" in last(
-            windows(turns(("a", {}, data), *idle(3)), Masking(mask_observations_after=3))[-1], 2
-        )
-
-    @pytest.mark.req("AC-37")
-    def test_errors_are_kept_unless_they_are_not_wanted(self) -> None:
-        said = turns(("a", {}, FILLER + "PermissionError: no"), *idle(3))
-        assert last(windows(said, Masking(mask_observations_after=3))[-1], 2).endswith(
-            "]\nPermissionError: no"
-        )
-        assert last(
-            windows(said, Masking(mask_observations_after=3, error_chars=0))[-1], 2
-        ).endswith("]")
-
     @pytest.mark.req("AC-43", "AC-38")
     def test_small_results_and_all_that_is_no_result_stay(self) -> None:
         said = turns(("a", {}, "short"), *idle(5), task=FILLER)

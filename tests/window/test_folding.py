@@ -20,25 +20,6 @@ FOUND = json.dumps(
 )
 
 
-@pytest.mark.req("CE-37")
-def test_a_pair_becomes_the_documented_line_behind_the_assistants_words() -> None:
-    said = [user("Sort"), assistant("I search.", calls=[SEARCH]), tool(SEARCH, FOUND)]
-    said += [assistant("x"), user("y")]
-    seen = windows(said, Folding(fold_after=1))
-    assert seen[1].messages == tuple(said[:3])
-    assert seen[2].messages == (
-        said[0],
-        assistant(
-            "I search.\n"
-            '[Turn 1] web_search("Python sorting algorithms") -> 3 results, most relevant:'
-            f" quicksort; mergesort; TimSort; result_{said[2].content_hash[:8]}"
-        ),
-        *said[3:],
-    )
-    (edit,) = seen[2].edits
-    assert edit.because == "fold"
-
-
 def test_calls_made_at_once_fold_to_a_line_each() -> None:
     calls = [ToolCall("a", "read", '{"path": "a.py", "limit": 9}'), ToolCall("b", "run", "{}")]
     said = [user("Go"), assistant("", calls=calls), tool(calls[1], "Error: no such file\n" * 30)]
@@ -48,18 +29,6 @@ def test_calls_made_at_once_fold_to_a_line_each() -> None:
         '[Turn 1] read(path="a.py", limit=9) -> import os (40 lines); result_'
     )
     assert told[1].startswith("[Turn 1] run() -> Error: no such file; result_")
-
-
-@pytest.mark.req("AC-37")
-def test_names_that_nothing_else_holds_are_kept_and_others_are_not() -> None:
-    result = "\n".join(["A long list of orders", "#W7463 open", "user_ann_22", *["filler"] * 90])
-    call = ToolCall("c", "orders", '{"for": "all"}')
-    said = [user("Ask for user_ann_22"), assistant("", calls=[call]), tool(call, result)]
-    said += [assistant("x"), user("y")]
-    told = windows(said, Folding(fold_after=1))[-1].messages[1].text
-    assert told.endswith("\nAlso named: #W7463")
-    bounded = windows(said, Folding(fold_after=1, names_chars=3))[-1].messages[1].text
-    assert "#W7463" not in bounded
 
 
 def test_a_pair_that_is_pinned_or_signed_waits() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,34 +13,11 @@ from windlass.window.conversation import Window
 from windlass.window.policies.images import Images
 
 CHART = picture(png(640, 480), name="chart.png")
-OTHER = replace(picture(png(64, 48)), name="other.png")
 CALL = ToolCall("c1", "plot", "{}")
 
 
 def pictures(window: Window) -> int:
     return sum(len(message.pictures) for message in window.messages)
-
-
-@pytest.mark.req("CA-8", "CE-38", "CE-54")
-def test_a_picture_two_calls_have_seen_becomes_the_documented_line() -> None:
-    said = [
-        user("Plot."),
-        assistant("I plot.", calls=[CALL]),
-        tool(CALL, "drawn", CHART),
-        assistant("Done. The chart shows sales by month. It is blue."),
-        user("And?"),
-        assistant("Nothing."),
-        user("Well?"),
-    ]
-    seen = windows(said, Images(where=lambda item, n: f"images/S/P/image_{n}.png"))
-    assert [pictures(window) for window in seen] == [0, 1, 1, 0]
-    assert seen[-1].messages[2].parts == (
-        Text("drawn"),
-        Text(
-            "[Image at turn 1: chart.png, 640x480, The chart shows sales by month.,"
-            " saved: images/S/P/image_0.png]"
-        ),
-    )
 
 
 def test_without_a_file_the_reference_is_told_and_without_words_the_name_alone() -> None:
@@ -57,19 +31,6 @@ def test_without_a_file_the_reference_is_told_and_without_words_the_name_alone()
     shown = windows(said, Images())[-1].messages[0]
     ref = f"result_{said[0].content_hash[:8]}"
     assert shown.text == f"Look\n[Image at turn 1: chart.png, 640x480, {ref}]"
-
-
-@pytest.mark.req("CA-3")
-def test_keep_leaves_the_newest_pictures_at_once_and_wherever_they_are() -> None:
-    said = [user("Two", CHART, OTHER), assistant("a"), user("One", CHART), assistant("b")]
-    said += [user("None"), assistant("c"), user("One", OTHER)]
-    seen = windows(said, Images(images_after=None, keep_recent_images=2))
-    assert [pictures(window) for window in seen] == [2, 2, 2, 2]
-    first = seen[1].messages[0]
-    assert first.pictures == (OTHER,)
-    assert first.text.startswith("Two\n[Image at turn 1: chart.png, 640x480, a, result_")
-    assert seen[-1].messages[0].pictures == ()
-    assert all(edit.because == "prune" for edit in seen[-1].edits)
 
 
 def test_what_was_said_of_the_picture_goes_with_it_and_the_rest_stays() -> None:

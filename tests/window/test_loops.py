@@ -56,66 +56,6 @@ def cut(n: int, rows: list[Item]) -> str:
     )
 
 
-def folded(n: int, rows: list[Item]) -> str:
-    """The tool pair of an attempt as the line that it becomes at the refusal."""
-    ref = next(r for r in rows if r.id == f"r{n}").message.content_hash
-    seen = ("seen " * 50)[:137].rstrip()
-    return f'I look.\n[Turn {2 * n - 1}] look("{n}") -> {seen}...; result_{ref[:8]}'
-
-
-@pytest.mark.req("AC-34", "AC-46", "AC-47", "AC-48", "AC-49", "AC-50")
-@pytest.mark.parametrize("numbered", [True, False])
-def test_a_retry_sees_the_task_earlier_outputs_cut_and_the_last_whole_with_its_calls_in_lines(
-    numbered: bool,
-) -> None:
-    rows = attempts(3, numbered=numbered)
-    assert texts(windows(rows, Loops())[-1]) == [
-        "Be.",
-        "Write it.",
-        cut(1, rows),
-        "[Validation Failed]\nReason 1: too short.",
-        cut(2, rows),
-        "[Validation Failed]\nReason 2: too short.",
-        folded(3, rows),
-        f"Output 3. {LONG}",
-        retry_text("Reason 3: too short.", 4),
-    ]
-
-
-@pytest.mark.req("AC-35", "AC-47")
-def test_attempts_beyond_the_limit_become_one_line_behind_the_task() -> None:
-    rows = attempts(5)
-    shown = texts(windows(rows, Loops())[-1])
-    assert shown[1] == (
-        "[Original Task]\nWrite it.\n[Attempts #1 to #2 failed before:"
-        " Reason 1: too short.; Reason 2: too short.]"
-    )
-    assert shown[2] == cut(3, rows)
-    assert shown[6:8] == [folded(5, rows), f"Output 5. {LONG}"]
-    assert len(shown) == 2 + 4 + 3
-    longest = [sum(map(len, texts(w))) for w in windows(attempts(12), Loops())]
-    assert max(longest) < 2.5 * longest[5]
-
-
-@pytest.mark.req("AC-47")
-def test_a_reason_told_again_in_the_same_words_stands_once_at_the_newest_refusal() -> None:
-    why = "It does not compile: the brace in line 12 of src/order.c is never closed."
-    shown = texts(windows(attempts(5, why=why), Loops())[-1])
-    assert shown[1].endswith(
-        "[Attempts #1 to #2 failed before: For the same reason as attempt #3. (2 times)]"
-    )
-    assert shown[3] == "[Validation Failed]\nFor the same reason as attempt #4."
-    assert shown[5] == "[Validation Failed]\nFor the same reason as attempt #5."
-    assert shown[-1] == retry_text(why, 6)
-    assert sum(why in text for text in shown) == 1
-
-
-def test_a_reason_that_is_shorter_than_its_reference_stays() -> None:
-    shown = texts(windows(attempts(5, why="No."), Loops())[-1])
-    assert "[Attempts #1 to #2 failed before: No. (2 times)]" in shown[1]
-    assert shown[3] == shown[5] == "[Validation Failed]\nNo."
-
-
 @given(st.lists(st.sampled_from(["a" * 60, "b" * 60, "No."]), min_size=2, max_size=7))
 def test_every_reason_in_view_can_be_found_by_its_references(reasons: list[str]) -> None:
     rows = attempts(len(reasons))
@@ -134,24 +74,6 @@ def test_every_reason_in_view_can_be_found_by_its_references(reasons: list[str])
         number -= 1
 
 
-def test_the_second_attempt_sees_the_output_of_the_first_whole_and_its_calls_in_lines() -> None:
-    rows = attempts(1)
-    seen = windows(rows, Loops())
-    assert seen[1].messages == tuple(row.message for row in rows[:4])  # before the refusal
-    assert texts(seen[-1]) == [
-        "Be.",
-        "Write it.",
-        folded(1, rows),
-        f"Output 1. {LONG}",
-        retry_text("Reason 1: too short.", 2),
-    ]
-
-
-def test_an_attempt_without_calls_stays_as_it_was() -> None:
-    rows = [row for row in attempts(1) if row.id not in ("a1", "r1")]
-    assert windows(rows, Loops())[-1].messages == tuple(row.message for row in rows)
-
-
 def test_a_repair_belongs_to_its_attempt_and_a_person_is_never_folded() -> None:
     rows = attempts(1)
     place: dict[str, Any] = {"phase": "P", "turn": 2, "attempt": 2}
@@ -168,17 +90,6 @@ def test_a_repair_belongs_to_its_attempt_and_a_person_is_never_folded() -> None:
     assert "Use French." in shown
     assert "[Attempt #2]\n{}" in shown
     assert not any("Output Invalid" in text for text in shown)
-
-
-def test_names_that_only_a_cut_attempt_held_are_listed() -> None:
-    rows = attempts(2)
-    found = rows[3].message
-    rows[3] = Item(
-        "r1", found.with_parts(Text("table dim_customer_v2 " + "x " * 90)), "tool", "P", 1, 1
-    )
-    shown = texts(windows(rows, Loops())[-1])
-    # The reference in the line of its call is no name that it found.
-    assert shown[2] == f"{cut(1, rows)}\nAlso named: dim_customer_v2"
 
 
 @pytest.mark.req("AC-48")

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import windlass
 from tests.window.reading_back import padded, resolve
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window._references import read_reference, references_in
+from windlass.window._references import references_in
 from windlass.window.conversation import Conversation, Window
 from windlass.window.encode.legend import legend_of
 from windlass.window.entries import Item
 from windlass.window.originals import part_of, reference
-from windlass.window.policies.compress import Compress
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.repeats import Repeats
 
@@ -155,83 +152,3 @@ class TestReadBack:
         found = references_in(window.messages[-1].text)
         assert [each.path for each in found] == ["content"]
         assert found[0].numbered == (first + 1, first + 11 + more)
-
-
-class TestNumbers:
-    @pytest.mark.parametrize("sign", SIGNS)
-    def test_the_first_keeps_its_padding(self, sign: str) -> None:
-        text = listed(CODE[0], 3, 6, sign)
-        said = turns(([("read_file", {"path": "a.py"})], [text]))
-        shown = windows(said)[-1].messages[-1].text.split("\n")
-        assert shown[0] == text.split("\n")[0]
-        assert shown[1].startswith(f"4{sign}")
-        assert shown[-1].startswith(f"14{sign}")
-
-    def test_numbers_of_several_widths_stay(self) -> None:
-        text = listed(CODE[0], 94, 6, ":") + "\n  7: x"
-        said = turns(([("read_file", {"path": "a.py"})], [text]))
-        assert windows(said)[-1].messages[-1].text == text
-
-
-class TestMarkers:
-    def test_a_short_one_has_thirty_characters_at_most(self) -> None:
-        lines = [f"line {at} of the file says {'x' * 40}" for at in range(90)]
-        said = turns(
-            ([("read_file", {"path": "src/x.py"})], ["\n".join(lines)]),
-            ([("bash", {"command": "make"})], ["\n".join(["a", *lines[2:45], "b", *lines[50:53]])]),
-        )
-        shown = windows(said)[-1].messages[-1].text.split("\n")
-        ref = reference(said[2])
-        assert shown == ["a", f"[3-45 of {ref}, read_file src/x.py]", "b", f"[51-53 of {ref}]"]
-        assert len(shown[3]) <= 30
-        assert part_of(said[2], "51-53").split("\n")[0] == f"51: {lines[50]}"
-
-    def test_of_arguments_it_says_which_as_recall_takes_it(self) -> None:
-        lines = [f"line {at} of the file says {'x' * 40}" for at in range(9)]
-        context = windlass.Context()
-        arguments = json.dumps({"path": "x", "new_string": "\n".join(lines)})
-        call = {"id": "a", "function": {"name": "edit_file", "arguments": arguments}}
-        context.append({"role": "user", "content": "go"})
-        context.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        text = "Edited:\n" + "\n".join(lines[3:6])
-        context.append({"role": "tool", "tool_call_id": "a", "content": text})
-        window = context.window()
-        line = window.messages[2]["content"].split("\n")[1]
-        found = read_reference(line)
-        assert found is not None
-        assert line == f"[4-6 of {found.ref} new_string]"
-        assert window.recall(found.ref, part="new_string 4-6").split("\n") == [
-            f"{at}: {lines[at - 1]}" for at in (4, 5, 6)
-        ]
-
-    def test_what_was_recalled_stays_whole(self) -> None:
-        text = listed(indented("\n".join(CODE), " " * 20), 1, 6, "→")
-        said = turns(
-            ([("read_file", {"path": "a.py"})], [text]),
-            ([("recall", {"ref": "result_1a2b3c4d"})], [text]),
-            ([("read_file", {"path": "b.py"})], [f"x\n{text}"]),
-        )
-        shown = windows(said)[-1].entries
-        assert [shown[4].because, shown[6].because] == [None, "repeat"]
-        first = windows(said[3:])[-1].entries
-        assert first[1].because is None
-
-
-def test_a_cut_source_is_named_by_the_lines_of_its_original() -> None:
-    lines = [f"{at} {'word ' * 20}" for at in range(900)]
-    said = turns(
-        ([("bash", {"command": "make"})], ["\n".join(lines)]),
-        ([("bash", {"command": "make"})], ["\n".join(["now", *lines[-8:]])]),
-    )
-    window = windows(said, Repeats(), Compress())[-1]
-    assert window.entries[2].because == "compress"
-    assert window.messages[4].text == f"now\n[893-900 of {reference(said[2])}, bash make]"
-
-
-def test_rows_of_a_table_in_view_are_referred_to() -> None:
-    rows = [{"id": f"ord_{at:03}", "note": f"{at} {'x' * 40}"} for at in range(30)]
-    said = turns(
-        ([("list_orders", {})], [json.dumps(rows)]), ([("list_orders", {})], [json.dumps(rows[9:])])
-    )
-    shown = windows(said)[-1].messages[-1].text
-    assert [(each.first, each.last) for each in references_in(shown)] == [(12, 32)]

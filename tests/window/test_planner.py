@@ -195,7 +195,7 @@ class TestSums:
             ]
         ),
     )
-    @settings(max_examples=300)
+    @settings(max_examples=150)
     def test_sets_that_are_not_looked_at_would_not_be_chosen(
         self, results: list[tuple[int, int | None]], calls: int, prices: Prices
     ) -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from windlass.window.kinds import KINDS, Kind
-from windlass.window.shorten import RequestTexts, shorten, telling_lines
+from windlass.window.shorten import RequestTexts, shorten
 
 MARK = re.compile(
     r"\[\.\.\. lines? (\d+)(?:-(\d+))?"
@@ -135,37 +135,6 @@ def test_odd_shapes_are_cut_and_add_up(text: str) -> None:
         assert lines_told(made.text, lines) == lines
 
 
-def test_the_middle_of_a_very_long_text_is_looked_at_for_what_is_odd() -> None:
-    lines = [
-        f"2026-11-26 worker {at % 9} took item I-{at:06} from the queue" for at in range(9_000)
-    ]
-    lines[4_000] = "支付网关返回空响应"
-    lines[6_000] = "2026-11-26 worker 3 failed: disk full"
-    text = "\n".join(lines)
-    assert len(text) > 400_000
-    made = shorten(text, 2_800, RequestTexts(), kind="log", starts=range(1, len(lines) + 1))
-    assert lines[4_000] in made.text
-    assert lines[6_000] in made.text
-    assert lines_told(made.text, lines) == lines
-
-
-def test_it_says_that_lines_are_alike_only_where_all_are() -> None:
-    lines = [f"step {at} done" for at in range(200)]
-    lines[120:123] = ["step 120 done", "something else", "step 122 done"]
-    made = shorten("\n".join(lines), 900, RequestTexts(), kind="command", starts=range(1, 201))
-    assert "something else" in made.text
-    for mark in MARK.finditer(made.text):
-        if "same form" in mark[0]:
-            left = lines[int(mark[1]) - 1 : int(mark[2] or mark[1])]
-            assert all(re.fullmatch(r"step \d+ done", line) for line in left)
-
-
-def test_telling_lines_are_those_that_are_like_no_others() -> None:
-    lines = [f"copied file {at} of 90" for at in range(90)]
-    lines[50] = "zápis selhal: FT-90817"
-    assert telling_lines("\n".join(lines), 200) == lines[50]
-
-
 def test_a_changed_line_of_a_cut_diff_stands_under_the_head_of_its_hunk() -> None:
     hunks = [
         f"@@ -{at} +{at} @@ func Crane{at}() {{\n-\tlift({at}, load, nil)\n+\tlift({at}, load, err)"
@@ -179,14 +148,3 @@ def test_a_changed_line_of_a_cut_diff_stands_under_the_head_of_its_hunk() -> Non
         number = re.findall(r"\d+", lines[at])[0]
         heads = [line for line in lines[:at] if line.startswith("@@")]
         assert heads[-1] == f"@@ -{number} +{number} @@ func Crane{number}() {{"
-
-
-def test_lines_of_brackets_alone_take_no_room_from_others() -> None:
-    signs = ("}", "},", "]", "],", "})", "});", "{", "[", "}}", "]]", "({", "->", "--", "==")
-    lines = [f"gate {at} opens at {at * 7} ms" for at in range(280)]
-    for at, sign in enumerate(signs, 1):
-        lines[at * 19] = sign
-        lines[at * 19 - 9] = f"crane {at}: held by {['wind', 'tide', 'fog', 'ice'][at % 4]}, waits"
-    made = shorten("\n".join(lines), 900, RequestTexts(), kind="command").text.split("\n")
-    assert len({*signs} & {*made}) < 3  # those at the ends
-    assert sum(line.startswith("crane") for line in made) > 10

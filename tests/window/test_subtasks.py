@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,20 +19,6 @@ def steps(first: int, last: int) -> list[Message]:
         call = ToolCall(f"c{n}", "read", f'{{"path": "f{n}.py"}}')
         said += [assistant(f"Step {n}.", calls=[call]), tool(call, f"line of file {n}\n" * 30)]
     return said
-
-
-@pytest.mark.req("CE-50")
-def test_an_answered_request_keeps_its_conclusion_and_a_line_a_call() -> None:
-    done = assistant("Conclusion: f1.py and f2.py are fine.")
-    said = [user("Check."), *steps(1, 2), done, user("Next."), *steps(3, 4)]
-    seen = windows(said, Subtasks(after=2))
-    assert seen[4].messages == tuple(said[:9])
-    refs = [f"result_{said[at].content_hash[:8]}" for at in (2, 4)]
-    lines = (
-        f'[Turn 1] read("f1.py") -> line of file 1 (30 lines); {refs[0]}\n'
-        f'[Turn 2] read("f2.py") -> line of file 2 (30 lines); {refs[1]}'
-    )
-    assert texts(seen[-1])[:4] == ["Check.", lines, done.text, "Next."]
 
 
 def test_many_calls_are_counted() -> None:
@@ -58,11 +43,6 @@ def test_steps_between_two_plans_fold_when_an_item_is_done() -> None:
     assert shown[4:6] == ["Plan.", "ok"]
     same = [user("Go"), *plan(1, "pending"), *steps(1, 2), *plan(2, "pending"), *steps(3, 4)]
     assert windows(same, Subtasks(after=1))[-1].messages == tuple(same)
-
-
-def test_an_answer_that_nobody_followed_up_is_no_finished_task() -> None:
-    said = [user("Go"), *steps(1, 2), assistant("Thinking."), *steps(3, 4)]
-    assert windows(said, Subtasks(after=1))[-1].messages == tuple(said)
 
 
 @given(conversations(max_turns=6), st.integers(1, 3), st.integers(1, 3))

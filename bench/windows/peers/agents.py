@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.extensions import ToolOutputTrimmer
 from agents.run_config import CallModelData, ModelInputData
-from bench.windows.peers.lines import Chat, Shown, serve
+from bench.windows.peers.lines import Chat, ShownEntry, serve
 
 
 class Trimmed:
@@ -21,7 +21,7 @@ class Trimmed:
         self._items: list[dict[str, Any]] = []
         self._places: list[int] = []
 
-    def window(self, new: list[Chat]) -> Shown:
+    def window(self, new: list[Chat]) -> ShownEntry:
         """What the filter would hand to the model."""
         for chat in new:
             items = _items(chat)
@@ -30,7 +30,7 @@ class Trimmed:
             self._chats.append(chat)
         data = ModelInputData(input=list(self._items), instructions=None)
         trimmed = self._trim(CallModelData(model_data=data, agent=None, context=None)).input
-        shown: Shown = list(range(len(self._chats)))
+        shown: ShownEntry = list(range(len(self._chats)))
         for place, old, item in zip(self._places, self._items, trimmed, strict=True):
             if item is not old:
                 shown[place] = {**self._chats[place], "content": item["output"]}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.windows.peers.lines import Chat, Shown, serve
+from bench.windows.peers.lines import Chat, ShownEntry, serve
 from headroom import compress
 
 
@@ -24,7 +24,7 @@ class Compressed:
         self._sent: list[Chat] = []
         """What is handed over: the messages, or what was sent and what is new."""
 
-    def window(self, new: list[Chat]) -> Shown:
+    def window(self, new: list[Chat]) -> ShownEntry:
         """What `compress` makes of the list."""
         self._chats += new
         count = {"frozen_message_count": len(self._sent)} if self._frozen else {}

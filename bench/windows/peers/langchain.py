@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.windows.peers.lines import Chat, Shown, serve
+from bench.windows.peers.lines import Chat, ShownEntry, serve
 from langchain.agents.middleware.context_editing import ClearToolUsesEdit
 from langchain_core.messages import convert_to_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
 
-class Cleared:
+class Clearing:
     """The messages of one run, in LangChain's form too."""
 
     def __init__(self, **options: Any) -> None:
@@ -24,7 +24,7 @@ class Cleared:
         self._chats: list[Chat] = []
         self._messages: list[Any] = []
 
-    def window(self, new: list[Chat]) -> Shown:
+    def window(self, new: list[Chat]) -> ShownEntry:
         """What the middleware would hand to the model."""
         self._chats += new
         self._messages += convert_to_messages(new)
@@ -32,7 +32,7 @@ class Cleared:
         # The edit puts changed copies into the list and leaves the messages alone.
         edited = [self._messages[at] for at in places]
         self._edit.apply(edited, count_tokens=count_tokens_approximately)
-        shown: Shown = list(range(len(self._chats)))
+        shown: ShownEntry = list(range(len(self._chats)))
         for at, message in zip(places, edited, strict=True):
             if message is not self._messages[at]:
                 shown[at] = {**self._chats[at], "content": message.content}
@@ -40,4 +40,4 @@ class Cleared:
 
 
 if __name__ == "__main__":
-    serve(Cleared)
+    serve(Clearing)

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 Chat = dict[str, Any]
-Shown = list["int | Chat"]
+ShownEntry = list["int | Chat"]
 
 
 class Peer(Protocol):
     """One recording's messages at a peer."""
 
-    def window(self, new: list[Chat]) -> Shown:
+    def window(self, new: list[Chat]) -> ShownEntry:
         """Add `new` messages; what the next call sees."""
         ...
 

@@ -27,11 +27,12 @@ LINES = st.builds(
     st.just("s1"),
     *[TEXT] * 2,
     st.sampled_from(["shortened", "whole", "held out", "error"]),
-    *[TEXT] * 4,
-    st.integers(0),
-    st.integers(0),
-    TEXT,
+    *[TEXT] * 3,
     st.booleans(),
+    original=TEXT,
+    shown=TEXT,
+    tokens_before=st.integers(0),
+    tokens_after=st.integers(0),
 )
 
 
@@ -167,8 +168,17 @@ def test_a_line_is_not_written_through_a_link(tmp_path: Path) -> None:
 
 def test_every_field_of_a_line_is_said_where_it_is_not_usual(tmp_path: Path) -> None:
     journal = HookJournal(tmp_path)
-    words = ("plain", "s1", "c", "b", "error", "t", "x", "y", "z")
-    full = HookLine(1.0, *words, 1, 2, "d", cut=True, refers="r", folder="f", redacted=True)  # type: ignore[arg-type]
+    full = HookLine(
+        *(1.0, "plain", "s1", "c", "b", "error", "t", "x", "d"),
+        cut=True,
+        folder="f",
+        redacted=True,
+        original="y",
+        shown="z",
+        tokens_before=1,
+        tokens_after=2,
+        refers="r",
+    )
     assert all(getattr(full, one.name) != one.default for one in fields(HookLine))
     journal.write(full)
     assert list(journal.lines("plain", "s1")) == [full]

@@ -61,11 +61,3 @@ def test_any_member_can_be_taken_away(
     key = data.draw(st.sampled_from(sorted(before)))
     left = without(json.dumps(before, **style), (key,))
     assert json.loads(left) == {name: one for name, one in before.items() if name != key}
-
-
-def test_the_text_is_indented_as_the_rest_is() -> None:
-    text = '{\n    "a": [1,2],\n    "hooks": {\n        "After": []\n    }\n}\n'
-    assert with_element(text, ("hooks", "After"), {"b": 1}) == (
-        '{\n    "a": [1,2],\n    "hooks": {\n        "After": [\n            {\n'
-        '                "b": 1\n            }\n        ]\n    }\n}\n'
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,37 +84,3 @@ def test_only_what_a_hook_can_replace_is_shortened(tmp_path: Path) -> None:
     assert found.best == ()
     assert found.cost.dollars == found.cost.everything_dollars
     assert "it hardly pays" in found.verdict
-
-
-def test_results_that_pay_most_come_first(agent: RecordingAgent, tmp_path: Path) -> None:
-    cheap = RecordingAgent(tmp_path / "cheap")
-    cheap.takes = False
-    cheap.run("Bash", {"command": "make"}, bash(lines("object", 600)))
-    # A shorter result that more calls are sent costs more than a longer one that came late.
-    for number in range(8):
-        cheap.run("Bash", {"command": f"ls {number}"}, bash(f"main_{number}.c"))
-    cheap.run("Bash", {"command": "make all"}, bash(lines("other", 800)))
-    cheap.run("Bash", {"command": "ls"}, bash("main.c"))
-    found = [next(iter(recordings(each.transcript))) for each in (agent, cheap)]
-    other = "anthropic/claude-haiku-4-5"
-    calls = tuple(replace(call, model=other) for call in found[1].calls)
-    best = prove([found[0], replace(found[1], model=other, calls=calls)], None, 1, []).best
-    dollars = [one.dollars or 0.0 for one in best]
-    assert len(dollars) == 3
-    assert dollars == sorted(dollars, reverse=True)
-    assert [one.saved for one in best] != sorted((one.saved for one in best), reverse=True)
-
-
-def test_what_the_last_call_does_not_see_is_told_by_what_it_saves(tmp_path: Path) -> None:
-    agent = RecordingAgent(tmp_path)
-    agent.takes = False
-    agent.run("Bash", {"command": "make"}, bash(lines("object", 400)))
-    for number in range(8):
-        agent.run("Bash", {"command": f"ls {number}"}, bash(f"main_{number}.c"))
-    agent.run("Bash", {"command": "make all"}, bash(lines("other", 500)))
-    agent.run("Bash", {"command": "ls"}, bash("main.c"))
-    replayed = prove(recordings(agent.transcript), None, 1, []).replay
-    early, late = replayed.totals[1].hidden
-    less = [one.tokens_before - one.tokens_after for one in (early, late)]
-    assert early.calls > late.calls
-    assert less[0] < less[1]

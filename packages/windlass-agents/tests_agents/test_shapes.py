@@ -108,13 +108,6 @@ def test_exactly_the_field_of_the_text_is_changed(
     assert read(after(new, tool=tool)).text == "short"
 
 
-@pytest.mark.parametrize(("tool", "result", "field"), KNOWN)
-def test_what_came_in_is_not_written_into(tool: str, result: Any, field: object) -> None:
-    before = json.dumps(result)
-    ClaudeCode().write_answer(after(result, tool=tool), "short")
-    assert json.dumps(result) == before
-
-
 @pytest.mark.parametrize(("tool", "result"), UNKNOWN)
 def test_an_unknown_shape_is_left_alone(tool: str, result: Any) -> None:
     payload = after(result, tool=tool)
@@ -122,23 +115,10 @@ def test_an_unknown_shape_is_left_alone(tool: str, result: Any) -> None:
     assert ClaudeCode().write_answer(payload, "short") == ""
 
 
-def test_the_stored_copy_of_a_long_output_is_no_longer_named() -> None:
-    result = bash("one\ntwo", **PERSISTED)
-    new = replaced(after(result), "short")
-    assert set(changes(result, new)) == {("stdout",), *((key,) for key in PERSISTED)}
-
-
 def test_of_an_output_that_was_stored_the_beginning_counts_as_shown() -> None:
     assert read(after(bash("x" * 90_000, **PERSISTED))).shown_chars == 2_250
     assert read(after(bash("x" * 100, **PERSISTED))).shown_chars == 100
     assert read(after(bash("x" * 90_000))).shown_chars == 90_000
-
-
-def test_a_failed_result_has_no_text_to_replace() -> None:
-    payload = after(bash("one"), hook_event_name="PostToolUseFailure", error="exit 1")
-    event = read(payload)
-    assert event.failed
-    assert event.text is None
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
@@ -188,12 +168,6 @@ def test_lines_that_the_agent_numbers_stand_at_their_own_places(
         assert all(given_lines[at] == line for at, line in enumerate(kept))
     else:
         assert not own
-
-
-def test_where_the_agent_does_not_number_lines_each_text_fits() -> None:
-    free = [shape for shape in CLAUDE_CODE if not shape.numbered]
-    assert free
-    assert all(shape.fits("b\nc", "a\nb\nc") for shape in free)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape.agent}: {shape.name}")

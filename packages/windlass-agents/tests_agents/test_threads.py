@@ -73,37 +73,11 @@ def refers(short: ShortForm | None) -> bool:
     return short is not None and short.text.startswith("[Same as Bash make c1")
 
 
-def test_a_repeat_refers_to_what_the_model_has_in_view(tmp_path: Path) -> None:
-    talk = Talk(tmp_path)
-    assert talk.run("c1", listing()) is None
-    short = talk.run("c2", listing())
-    assert refers(short)
-    assert short is not None
-    assert short.original.text == listing()
-
-
 def test_a_repeat_is_found_by_a_process_that_began_later(tmp_path: Path) -> None:
     talk = Talk(tmp_path)
     talk.run("c1", listing())
     talk.thread = new_thread(Tail(talk.path))
     assert refers(talk.run("c2", listing()))
-
-
-def test_nothing_refers_to_what_the_user_took_back(tmp_path: Path) -> None:
-    talk = Talk(tmp_path)
-    talk.run("c1", listing())
-    talk.session.last = talk.session.records[0]["uuid"]
-    talk.say("Otherwise.")
-    assert talk.run("c2", listing()) is None
-
-
-def test_nothing_refers_to_what_stood_before_a_compaction(tmp_path: Path) -> None:
-    talk = Talk(tmp_path)
-    talk.run("c1", listing())
-    talk.session.last = None
-    talk.session.add("system", subtype="compact_boundary")
-    talk.say("A summary.")
-    assert talk.run("c2", listing()) is None
 
 
 def test_nothing_refers_to_a_result_that_the_agent_cleared(tmp_path: Path) -> None:
@@ -112,32 +86,6 @@ def test_nothing_refers_to_a_result_that_the_agent_cleared(tmp_path: Path) -> No
     cleared = {"compactedToolIds": ["c1"]}
     talk.session.add("system", subtype="microcompact_boundary", microcompactMetadata=cleared)
     assert talk.run("c2", listing()) is None
-
-
-def test_nothing_refers_to_what_the_agent_did_not_show_whole(tmp_path: Path) -> None:
-    talk = Talk(tmp_path)
-    text = listing(200)
-    assert talk.run("c1", text, shown_chars=100) is None
-    talk.session.records[-1]["message"]["content"] = [result("c1", text[:100])]
-    talk.path.write_text("".join(json.dumps(one) + "\n" for one in talk.session.records))
-    assert not refers(talk.run("c2", text))
-
-
-def test_without_a_transcript_what_was_told_is_in_view() -> None:
-    thread = begun_thread()
-    assert thread.shorten(event(listing(), "c1")) is None
-    assert refers(thread.shorten(event(listing(), "c2")))
-    thread.begin_anew()
-    assert thread.shorten(event(listing(), "c3")) is None
-
-
-def test_a_result_that_is_told_twice_does_not_refer_to_itself(tmp_path: Path) -> None:
-    thread = begun_thread()
-    assert thread.shorten(event(listing(), "c1")) is None
-    assert thread.shorten(event(listing(), "c1")) is None
-    talk = Talk(tmp_path)
-    talk.run("c1", listing())
-    assert talk.thread.shorten(event(listing(), "c1")) is None
 
 
 def test_calls_without_a_name_are_different_calls() -> None:
@@ -150,55 +98,6 @@ def test_calls_without_a_name_are_different_calls() -> None:
 def test_a_new_session_has_nothing_to_prepare(tmp_path: Path) -> None:
     new_thread(Tail(tmp_path / "none.jsonl")).prepare(PLACE)
     new_thread().prepare(PLACE)
-
-
-def test_words_of_the_user_keep_what_they_name(tmp_path: Path) -> None:
-    text = "\n".join(f"{at:04} quota_{at * 7919 % 10_007} was asked for" for at in range(900))
-    name = "quota_6456"
-    assert f"{name} " in text
-    plain = Talk(tmp_path).run("c1", text)
-    assert plain is not None
-    assert name not in plain.text
-    (tmp_path / "asked").mkdir()
-    asked = Talk(tmp_path / "asked")
-    asked.say(f"Where does {name} come from?")
-    short = asked.run("c1", text)
-    assert short is not None
-    assert name in short.text
-
-
-def test_a_long_result_names_the_way_back_to_its_original() -> None:
-    short = new_thread().shorten(event(log(), "c1"))
-    assert short is not None
-    assert f"windlass recall result_{short.original.content_hash[:8]}" in short.text
-    assert short.original.text == log()
-    assert short.tokens_after < short.tokens_before / 2
-
-
-def test_a_read_is_shortened_only_where_its_lines_keep_their_numbers(tmp_path: Path) -> None:
-    (read,) = (shape for shape in CLAUDE_CODE if shape.numbered)
-    talk = Talk(tmp_path)
-    assert talk.run("c1", listing(), fits=read.fits) is None
-    assert refers(talk.run("c2", listing(), fits=read.fits))
-    # A gap in the middle moves each line behind it to another number.
-    text = log()
-    assert talk.run("c3", text, fits=read.fits) is None
-    assert talk.run("c4", replaced_in(text), fits=lambda *_: True) is not None
-
-
-def replaced_in(text: str) -> str:
-    return text.replace("worker", "helper")
-
-
-def test_what_the_agent_truncates_is_not_counted_as_saved() -> None:
-    text = log()
-    whole = new_thread().shorten(event(text, "c1"))
-    assert whole is not None
-    shown = len(whole.text) + LEAST
-    short = new_thread().shorten(event(text, "c1", shown_chars=shown))
-    assert short is not None
-    assert short.tokens_before == round(whole.tokens_before * shown / len(text))
-    assert new_thread().shorten(event(text, "c1", shown_chars=shown - 1)) is None
 
 
 # ---- any conversation -----------------------------------------------------------------
@@ -260,12 +159,3 @@ def test_what_is_believed_to_be_shown_is_what_was_recorded(
             talk.say("What of part_7 and /api/users/2107 in worker-301?")
         assert shown_in(talk.thread) == shown
     assert shown_in(new_thread(Tail(talk.path))) == shown
-
-
-def test_later_words_of_the_user_change_nothing_that_was_shown(tmp_path: Path) -> None:
-    talk = Talk(tmp_path)
-    short = talk.run("c1", log())
-    assert short is not None
-    talk.say("What of worker-301 and /api/users/2107?")
-    talk.run("c2", "done")
-    assert shown_in(talk.thread) == [short.text, "done"]

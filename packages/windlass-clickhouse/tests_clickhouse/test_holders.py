@@ -38,11 +38,11 @@ with store.hold("s"):
     sys.stdin.read()
 """
 
-Opened = Callable[[str], ClickHouseStore]
+OpenedRequest = Callable[[str], ClickHouseStore]
 
 
 @pytest.fixture
-def opened(port: int, database: str, tmp_path: Path) -> Iterator[Opened]:
+def opened(port: int, database: str, tmp_path: Path) -> Iterator[OpenedRequest]:
     """Opens the one store from a folder of its own, as another project does."""
     with ExitStack() as closing:
 
@@ -64,7 +64,7 @@ def as_machine(patch: pytest.MonkeyPatch, name: str) -> None:
     patch.setattr(_holders, "machine_name", lambda: f"{name}/1")
 
 
-def test_folders_of_one_machine_share_it(opened: Opened) -> None:
+def test_folders_of_one_machine_share_it(opened: OpenedRequest) -> None:
     one, other = opened("one"), opened("other")
     begin(one)
     with one.hold("s"):
@@ -79,7 +79,7 @@ def test_folders_of_one_machine_share_it(opened: Opened) -> None:
 
 
 def test_a_process_that_is_killed_holds_nothing(
-    opened: Opened, port: int, database: str, tmp_path: Path
+    opened: OpenedRequest, port: int, database: str, tmp_path: Path
 ) -> None:
     target = at_port(port, database)
     where = (str(port), database, target.user, PASSWORD, str(tmp_path / "theirs"))
@@ -101,7 +101,7 @@ def test_a_process_that_is_killed_holds_nothing(
 
 
 def test_of_another_machine_it_is_not_known_until_it_was_silent(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
+    opened: OpenedRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there, here = opened("there"), opened("here")
     begin(there)
@@ -130,7 +130,7 @@ def test_of_another_machine_it_is_not_known_until_it_was_silent(
     assert here.session_status("s").status == "broken off"
 
 
-def test_of_many_at_once_one_has_it(opened: Opened) -> None:
+def test_of_many_at_once_one_has_it(opened: OpenedRequest) -> None:
     stores = [opened(f"folder{number}") for number in range(6)]
     begin(stores[0])
     held, refused = list[int](), list[int]()

@@ -76,7 +76,7 @@ def _span(text: str, path: Path) -> _Span:
 
 
 def _parts(text: str, at: int) -> Mapping[str | int, _Span]:
-    """Where the members of an object or the elements of a list stand that begins at `at`."""
+    """Return where the members of an object or the elements of a list stand that begins at `at`."""
     parts: dict[str | int, _Span] = {}
     is_object, at = text[at] == "{", at + 1
     while text[at := _after_space(text, at)] not in "}]":

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -116,7 +115,7 @@ class ToolAnswers:
             if store is not None:
                 sessions = self._index.read(store, lambda name: self._is_meant(store, name))
                 memories = _memories(store, query, limit)
-        told = [each.line(words) for each in islice(self._index.search(query), limit)]
+        told = [each.line(words) for each in self._index.search(query)[:limit]]
         of = "" if self.project is None else f" of {self.project}, or of a folder that is not known"
         parts = [f"searched: {many(sessions, 'session')}{of}"]
         if self._index.left_out:
@@ -200,7 +199,7 @@ class ToolAnswers:
         )
 
     def _is_of_project_in(self, folder: Path, message: Message) -> bool:
-        """`_is_of_project` in a folder, which may have no store."""
+        """Return `_is_of_project` in a folder, which may have no store."""
         try:
             opened = open_folder(folder, reading=True)
         except UsageError:
@@ -226,7 +225,10 @@ class ToolAnswers:
         return any(self._is_inside(line.folder) for line in lines) if lines else unknown
 
     def _named(self, store: Store, name: str) -> str:
-        """The session of the project that a name means, or its beginning. Raises UsageError."""
+        """Return the session of the project that a name means, or its beginning.
+
+        Raises UsageError.
+        """
         if name == LATEST:
             return self._newest(store)
         listed = store.sessions(SessionFilter(prefix=name, banks=False))
@@ -320,8 +322,9 @@ class PassageIndex:
 
     left_out: set[str] = field(default_factory=set[str])
     """Sessions that are not read whole: there was no room for them."""
-    _words: WordIndex = field(default_factory=WordIndex)
-    _passages: list[SessionPassage] = field(default_factory=list[SessionPassage])
+    _words: WordIndex[SessionPassage] = field(
+        default_factory=lambda: WordIndex(lambda passage: passage.text)
+    )
     _known: set[str] = field(default_factory=set[str])
     """The keys of the messages that were read."""
     _sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
@@ -366,12 +369,11 @@ class PassageIndex:
         ref = reference(message)
         for line, part in split_text(text):
             last = line + part.count("\n")
-            self._words.add(len(self._passages), part)
-            self._passages.append(SessionPassage(ref, line, last, who, session, part))
+            self._words.add(SessionPassage(ref, line, last, who, session, part))
 
-    def search(self, query: str) -> Iterator[SessionPassage]:
+    def search(self, query: str) -> list[SessionPassage]:
         """Return the passages that belong to a query, the best first; of equal ones the newest."""
-        return (self._passages[number] for number in self._words.best(query))
+        return self._words.best(query)
 
 
 def words_of_query(query: str) -> frozenset[str]:

@@ -115,7 +115,7 @@ class Adapter(Protocol):
 
     @property
     def name(self) -> str:
-        """The agent's name."""
+        """Return the agent's name."""
         ...
 
     def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:

@@ -187,7 +187,10 @@ class Tail:
         return replace(seen, result=known.bare or text, replaced=known.hash, stored=known.stored)
 
     def before(self, call_id: str) -> str:
-        """What the model said before it made a call (empty: nothing, or not recorded yet)."""
+        """Return what the model said before it made a call.
+
+        Empty: nothing, or not recorded yet.
+        """
         words = ""
         node = self._transcript.callers.get(call_id)
         for message in node.messages if node is not None else ():

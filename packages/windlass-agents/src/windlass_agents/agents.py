@@ -1,4 +1,4 @@
-"""Adapters: how each agent calls its hooks. One file a way to call them, at most 100 lines.
+"""Adapters: how each agent calls its hooks, a class for each way to call them.
 
 Claude Code, and each agent that calls hooks as it does.
 
@@ -105,7 +105,10 @@ class ClaudeCode:
     name = "claude-code"
 
     def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
-        """What Claude Code says. Raises ValueError where it is not Claude Code that says it."""
+        """Return what Claude Code says.
+
+        Raises ValueError where it is not Claude Code that says it.
+        """
         event = str(payload.get("hook_event_name") or "")
         if not event or not payload.get("session_id"):
             raise ValueError("no hook_event_name and session_id")

@@ -81,7 +81,7 @@ class _ResultOptions:
     policy: _Policy = None
 
     def options(self, agent: str, store: str | None) -> HookOptions:
-        """What `windlass hook run` is called with."""
+        """Return what `windlass hook run` is called with."""
         from windlass_agents.options import HookOptions, read_share
 
         return HookOptions(agent, store, self.policy, read_share(self.holdout), self.redact)

@@ -59,8 +59,28 @@ Outcome: TypeAlias = Literal[
 `held out`: the session is one of those that stay untouched for comparison."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortening:
+    """What stands in the place of a result, and what that saves."""
+
+    original: str = ""
+    """The content hash of the original, where it was shortened."""
+    shown: str = ""
+    """SHA-256, in hex, of the text that stands in its place."""
+    tokens_before: int = 0
+    """Tokens of what the agent itself would have shown, by the model's count."""
+    tokens_after: int = 0
+    refers: str = ""
+    """The content hashes of earlier messages that the short form refers to, a space between."""
+
+    @property
+    def originals(self) -> tuple[str, ...]:
+        """Return the content hashes of all messages that the short form names."""
+        return tuple(f"{self.original} {self.refers}".split())
+
+
 @dataclass(frozen=True, slots=True)
-class HookLine:
+class HookLine(Shortening):
     """What became of one tool result."""
 
     time: float
@@ -73,27 +93,13 @@ class HookLine:
     thread: str = ""
     because: str = ""
     """The rule that shortened it, or in words why it was left (or failed)."""
-    original: str = ""
-    """The content hash of the original, where it was shortened."""
-    shown: str = ""
-    """SHA-256, in hex, of the text that stands in its place."""
-    tokens_before: int = 0
-    """Tokens of what the agent itself would have shown, by the model's count."""
-    tokens_after: int = 0
     transcript: str = ""
     cut: bool = False
     """Whether the agent itself would have shown the beginning of it alone."""
-    refers: str = ""
-    """The content hashes of earlier messages that the short form refers to, a space between."""
     folder: str = ""
     """The project, where the agent names one."""
     redacted: bool = False
     """Whether credentials are taken out of all that is noted and stored of the session."""
-
-    @property
-    def originals(self) -> tuple[str, ...]:
-        """The content hashes of all messages that the short form names."""
-        return tuple(f"{self.original} {self.refers}".split())
 
 
 _Line = TypeVar("_Line", HookLine, SeenCall)
@@ -276,7 +282,10 @@ def _is_journal(path: Path) -> bool:
 
 
 def _is_ordinary(path: Path) -> bool:
-    """Whether a file is one that hooks may have written: others may have put something there."""
+    """Return whether a file is one that hooks may have written.
+
+    Others may have put something there.
+    """
     with suppress(OSError):
         state = path.lstat()
         return stat.S_ISREG(state.st_mode) and state.st_size <= _MOST_BYTES

@@ -50,7 +50,7 @@ class FileChange:
 
     @property
     def difference(self) -> str:
-        """The change as a unified diff."""
+        """Return the change as a unified diff."""
         old, new = ((text or "").splitlines(keepends=True) for text in (self.before, self.after))
         lines = difflib.unified_diff(old, new, str(self.path), str(self.path))
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
@@ -364,7 +364,7 @@ def _plugin_text(options: HookOptions) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledHook:
     """A hook in a file of an agent."""
 
     agent: str
@@ -375,9 +375,12 @@ class Installed:
     """Whether the settings switch all hooks off."""
 
 
-def installed_hooks() -> list[Installed]:
-    """The hooks that are installed here and for the user; a file that cannot be read has none."""
-    found: list[Installed] = []
+def installed_hooks() -> list[InstalledHook]:
+    """Return the hooks that are installed here and for the user.
+
+    A file that cannot be read has none.
+    """
+    found: list[InstalledHook] = []
     scopes: tuple[Scope, ...] = ("project", "user")
     for scope in scopes:
         for path in (claude_settings(scope), claude_settings(scope).with_name("settings.json")):
@@ -391,15 +394,20 @@ def installed_hooks() -> list[Installed]:
             if at is not None:
                 hook = _at(settings, at)
                 command = hook.get("command") or hook["hooks"][0]["command"]
-                found.append(Installed("claude-code", scope, path, command, hooks_disabled(path)))
+                found.append(
+                    InstalledHook("claude-code", scope, path, command, hooks_disabled(path))
+                )
         plugin = opencode_plugin(scope)
         if plugin.is_file():
-            found.append(Installed("opencode", scope, plugin, "plugin"))
+            found.append(InstalledHook("opencode", scope, plugin, "plugin"))
     return found
 
 
 def installed_store() -> str | None:
-    """The folder of the history that an installed hook names (None: `.windlass` in the project)."""
+    """Return the folder of the history that an installed hook names.
+
+    None: `.windlass` in the project.
+    """
     for hook in installed_hooks():
         words = shlex.split(hook.command)
         if "--store" in words[:-1]:
@@ -432,7 +440,10 @@ _VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
 
 
 def agent_version(agent: str) -> str | None:
-    """The version of the agent that is installed (None: it is not found, or does not say)."""
+    """Return the version of the agent that is installed.
+
+    None: it is not found, or does not say.
+    """
     program = shutil.which(_PROGRAMS.get(agent, agent))
     if program is None:
         return None

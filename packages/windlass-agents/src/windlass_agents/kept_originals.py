@@ -52,7 +52,7 @@ def originals_folder(store: Path) -> Path:
 
 
 def find_by_settings(settings: Settings, ref: str) -> Message:
-    """`find_original` in the store that settings name, which may have an address."""
+    """Return `find_original` in the store that settings name, which may have an address."""
     from windlass.public import check_store, open_store
 
     check_store(settings)
@@ -136,7 +136,10 @@ def _unknown(digits: str, store: Path) -> UnknownReference:
 
 
 def _read(store: Path, content_hash: str) -> Message | None:
-    """An original that a hook keeps (None: it is gone). Raises StoreError where it was changed."""
+    """Return an original that a hook keeps (None: it is gone).
+
+    Raises StoreError where it was changed.
+    """
     file = originals_folder(store) / f"{content_hash}.json"
     try:
         message = from_dict(parse_json(read_bytes(file, _MOST_BYTES)))

@@ -188,7 +188,7 @@ def _is_refusal(result: Message) -> bool:
 def _compared(
     sessions: Sequence[HookedSession],
 ) -> tuple[Interval | None, Interval | None]:
-    """Sessions with the hook beside those that were held out, by session and by call."""
+    """Return sessions with the hook beside those that were held out, by session and by call."""
     sides: list[tuple[list[float], list[float]]] = []
     for held_out in (False, True):
         known = [

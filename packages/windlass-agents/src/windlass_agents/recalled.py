@@ -3,7 +3,7 @@
 An agent waits for it, and may ask often: the page of help, mistakes in the command line and stores
 with an address go the way of every other command.
 
-The store of a command that runs anywhere in a project. Imports nothing that takes time.
+`nearest_store` is the store of a command that runs anywhere in a project.
 """
 
 from __future__ import annotations

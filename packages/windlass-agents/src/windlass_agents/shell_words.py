@@ -28,7 +28,10 @@ _WITH_VALUE: Final = ("--grep", "--lines", "--store")
 
 
 def plain_words(command: str) -> list[str] | None:
-    """The words of a command that runs one program, and nothing else (None: it does more)."""
+    """Return the words of a command that runs one program, and nothing else.
+
+    None: it does more.
+    """
     parts = _parts(command)
     return parts[0][1] if parts is not None and len(parts) == 1 and not parts[0][0] else None
 
@@ -88,7 +91,10 @@ def _after_program(words: Sequence[str]) -> list[str]:
 
 
 def _parts(command: str) -> list[tuple[str, list[str]]] | None:
-    """The commands of a line, each with the operator before it (None: it is more than that)."""
+    """Return the commands of a line, each with the operator before it.
+
+    None: it is more than that.
+    """
     command = command.strip()
     bare = _QUOTED.sub(lambda match: "x" if match[1] is None else f"x{_found(match[1])}", command)
     if _ACTIVE.search(bare) or _HIDDEN.search(bare):

@@ -12,7 +12,7 @@ from typing import Final
 from windlass_agents import client
 from windlass_agents.agents import AGENTS
 from windlass_agents.hook_journal import HookJournal, HookLine, deliveries, main_transcript
-from windlass_agents.installing import Installed, agent_version, installed_hooks, is_too_old
+from windlass_agents.installing import InstalledHook, agent_version, installed_hooks, is_too_old
 
 _LATEST: Final = 5
 """Failures that are listed."""
@@ -27,7 +27,7 @@ class AgentStatus:
     """None: it is not on the path, or does not say."""
     since: str
     """The first version that takes replacements, where this one is older (else empty)."""
-    installed: tuple[Installed, ...]
+    installed: tuple[InstalledHook, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,12 +66,12 @@ class Proof:
 
     @property
     def cost(self) -> PolicyCost:
-        """What all of it costs with the hook."""
+        """Return what all of it costs with the hook."""
         return next(one for one in self.replay.totals if one.policy == HOOK)
 
     @property
     def verdict(self) -> str:
-        """Whether it pays, in a sentence."""
+        """Return whether it pays, in a sentence."""
         cost = self.cost
         which = "this session" if cost.recordings == 1 else f"these {cost.recordings} sessions"
         low, high = cost.ratio
@@ -86,12 +86,12 @@ class Proof:
 
     @property
     def pays(self) -> bool:
-        """Whether the bill would have been lower, by more than a little."""
+        """Return whether the bill would have been lower, by more than a little."""
         return 1 - self.cost.ratio.high >= _LITTLE
 
     @property
     def missed(self) -> str:
-        """What later calls would have missed, in a sentence."""
+        """Return what later calls would have missed, in a sentence."""
         cost = self.cost
         needed = f"{cost.values + cost.lines:,} values and lines that later calls needed"
         missed = cost.values + cost.lines - cost.values_seen - cost.lines_seen
@@ -151,7 +151,7 @@ def _results(replayed: RecordingReplay) -> Iterator[ShortenedResult]:
 
 
 def _saved(cost: PolicyCost) -> str:
-    """US dollars, where a price is known."""
+    """Return US dollars, where a price is known."""
     if cost.dollars is None or cost.everything_dollars is None:
         return ""
     pairs = list(zip(cost.everything_dollars, cost.dollars, strict=True))

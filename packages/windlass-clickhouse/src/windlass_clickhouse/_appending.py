@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
-from windlass.public import Message, Numbered, Prepared, Reason, Status, packing
+from windlass.public import Message, NumberedBatch, PreparedBatch, Reason, Status, packing
 from windlass_clickhouse._rows import KINDS, ClickHouseSession
 from windlass_clickhouse.layout import LOG_COLUMNS, RECORD
 
@@ -40,7 +40,7 @@ _PLAIN: Final[dict[type[Any], dict[str, str]]] = {
 }
 
 
-def check(prepared: Prepared) -> None:
+def check(prepared: PreparedBatch) -> None:
     """What a database with constraints would refuse."""
     traces = prepared.traces
     wrong = None
@@ -60,7 +60,7 @@ def check(prepared: Prepared) -> None:
         raise prepared.refusal(f"the batch does not fit the record ({wrong})")
 
 
-def body_rows(prepared: Prepared) -> Iterator[list[Any]]:
+def body_rows(prepared: PreparedBatch) -> Iterator[list[Any]]:
     """Yield the rows of `bodies`, but for those whose text is lost."""
     pictures: dict[str, list[str]] = {}
     for key, sha in prepared.body_pictures:
@@ -86,7 +86,7 @@ def _shown_json(value: Any) -> str | None:
     return None if value is None else packing.text(json.dumps(value, ensure_ascii=False))
 
 
-def batch_rows(numbered: Numbered, write: str) -> list[list[list[Any]]]:
+def batch_rows(numbered: NumberedBatch, write: str) -> list[list[list[Any]]]:
     """Return the rows of a batch in inserts; the last row of the last one makes the batch count."""
     *early, last = portions(_rows(numbered, write))
     for portion in early:
@@ -98,7 +98,7 @@ def batch_rows(numbered: Numbered, write: str) -> list[list[list[Any]]]:
     return [*early, last]
 
 
-def _rows(numbered: Numbered, write: str) -> Iterator[list[Any]]:
+def _rows(numbered: NumberedBatch, write: str) -> Iterator[list[Any]]:
     """Yield the rows of a batch but for its commit."""
     batch, start = numbered.prepared.batch, numbered.prepared.batch.start
     session, of = numbered.head.session, {"write": write, "batch": numbered.head.batch}

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from windlass.public import (
     SILENT_S,
@@ -32,7 +32,7 @@ from windlass.public import (
 )
 from windlass_clickhouse._appending import HOLDER, holder_row
 from windlass_clickhouse._rows import ClickHouseSession
-from windlass_clickhouse.client import ClickHouseClient
+from windlass_clickhouse.client import ClickHouseClient, Parameter
 from windlass_clickhouse.layout import RECORD
 
 _TRIES: Final = 20
@@ -88,7 +88,7 @@ class Holders:
         raise StoreError(f"others keep taking session {session_id!r}; try again")
 
     def all(self) -> Mapping[str, Holder]:
-        """Who holds which session, or did until he was killed."""
+        """Return who holds which session, or did until he was killed."""
         return self._holders_of(self._lasts("1"))
 
     def _holders_of(self, lasts: Mapping[str, _Last]) -> dict[str, Holder]:
@@ -123,7 +123,7 @@ class Holders:
         lasts = self._lasts("session_id = {name:String}", name=name)
         return lasts.get(name, _Last(started=time.time()))
 
-    def _lasts(self, where: str, **values: Any) -> dict[str, _Last]:
+    def _lasts(self, where: str, **values: Parameter) -> dict[str, _Last]:
         stored = self._client.select(
             "SELECT session_id, max(number), argMax(key, number), any(started), "
             f"argMax(json, number) FROM record WHERE kind = '{HOLDER}' AND session_no = 0 "

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from windlass.public import BANK, Held, Outcome, SessionFilter, SessionInfo, packing
-from windlass_clickhouse.client import ClickHouseClient
+from windlass.public import BANK, HeldSessions, Outcome, SessionFilter, SessionInfo, packing
+from windlass_clickhouse.client import ClickHouseClient, Parameter
 from windlass_clickhouse.layout import VISIBLE
 
 _OUTCOME: Final = "argMaxIf(json, number, kind = 'outcome' AND phase_name IS NULL)"
@@ -53,7 +53,7 @@ def _newest(
     limit: int | None,
     more: str,
     offset: int = 0,
-    **values: Any,
+    **values: Parameter,
 ) -> list[tuple[Any, ...]]:
     """Return these sums over each of the newest sessions, newest first."""
     last = "" if limit is None else f"LIMIT {limit:d}"
@@ -77,7 +77,11 @@ def newest_endings(client: ClickHouseClient, sessions: int) -> Sequence[Outcome 
 
 
 def listed_sessions(
-    client: ClickHouseClient, which: SessionFilter, held: Held, limit: int | None, offset: int
+    client: ClickHouseClient,
+    which: SessionFilter,
+    held: HeldSessions,
+    limit: int | None,
+    offset: int,
 ) -> list[SessionInfo]:
     """Return the sessions that fit, as `BaseStore` asks for them."""
     values = {

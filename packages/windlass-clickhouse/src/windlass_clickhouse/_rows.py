@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from windlass.public import NODES, PORTION, Card, canonical_json, card_of, packing
-from windlass_clickhouse.client import ClickHouseClient
+from windlass_clickhouse.client import ClickHouseClient, Parameter
 from windlass_clickhouse.layout import CARDS, LOG_PHYSICAL, VISIBLE
 
 _CARDS: Final = 1_000
@@ -49,7 +49,9 @@ class ClickHouseSession:
         self.started = started
         self.cascade_id = cascade_id
 
-    def select(self, what: str, kind: str, more: str = "", **values: Any) -> list[tuple[Any, ...]]:
+    def select(
+        self, what: str, kind: str, more: str = "", **values: Parameter
+    ) -> list[tuple[Any, ...]]:
         """Return these columns of its rows of a kind."""
         return self.client.select(
             f"SELECT {what} FROM record WHERE session_id = {{name:String}} "
@@ -70,7 +72,7 @@ class ClickHouseSession:
         more = "" if phase is None else "AND phase_name = {phase:String} "
         return self._log(more, after, PORTION, phase=packing.text(phase or ""))
 
-    def _log(self, more: str, after: int, limit: int, **values: Any) -> list[packing.LogRow]:
+    def _log(self, more: str, after: int, limit: int, **values: Parameter) -> list[packing.LogRow]:
         more += "AND number > {after:UInt32} ORDER BY number LIMIT {limit:UInt32}"
         stored = self.select(LOG_PHYSICAL, "row", more, after=after, limit=limit, **values)
         rows = map(packing.LogRow._make, stored)
@@ -85,7 +87,7 @@ class ClickHouseSession:
         return sorted(rows, key=attrgetter("seq", "number")) if kind is packing.ImageRow else rows
 
     def results(self) -> list[tuple[str, str]]:
-        """(Reference, key) of the results that have a visible file."""
+        """Return (Reference, key) of the results that have a visible file."""
         stored = [json.loads(values) for (values,) in self.select("json", "result")]
         return sorted((ref, key) for ref, key, _ in stored)
 
@@ -98,7 +100,7 @@ class ClickHouseSession:
         return dict(self.select("key, json", "tools"))
 
     def commits(self) -> list[tuple[Any, ...]]:
-        """Number and digest of each batch, as its commits have them."""
+        """Return number and digest of each batch, as its commits have them."""
         return self.select("batch, key", "commit", "ORDER BY number, written")
 
     def digests(self) -> dict[int, str]:
@@ -106,7 +108,7 @@ class ClickHouseSession:
         return dict(self.commits())
 
     def last_batch(self) -> tuple[int, str] | None:
-        """Number and digest of the last batch."""
+        """Return number and digest of the last batch."""
         last = self.select("batch, key", "commit", "ORDER BY number DESC LIMIT 1")
         return (int(last[0][0]), str(last[0][1])) if last else None
 

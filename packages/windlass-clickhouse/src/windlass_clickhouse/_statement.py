@@ -245,7 +245,10 @@ def _begins_tables(level: _Level, before: Token) -> bool:
 
 
 def _may_begin(before: Token, after: Token, level: _Level) -> bool:
-    """Whether a clause may begin between two tokens. Behind tables a word may be a name, too."""
+    """Return whether a clause may begin between two tokens.
+
+    Behind tables a word may be a name, too.
+    """
     if level.place != "from":
         return True
     is_value = before.written in (")", "]") or before.kind in ("text", "name", "mark")

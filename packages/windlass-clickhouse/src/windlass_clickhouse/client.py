@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from windlass.public import StoreError, UsageError, did_you_mean, logging_unchanged, own_files
 
@@ -36,6 +36,9 @@ _LIMITS: Final = {
     999: "lost its ClickHouse Store",
     225: "has no ClickHouse Store, which Replicated tables need",
 }
+
+Parameter: TypeAlias = str | int | float | Sequence[str] | Sequence[int]
+"""What a statement's `{name:Type}` is bound to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,7 @@ class ClickHouseClient:
 
     # ---- what is asked --------------------------------------------------------------
 
-    def select(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    def select(self, sql: str, **parameters: Parameter) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT; values are bound by the server as `{name:Type}`."""
         done = self._again(
             lambda client: client.query(sql, parameters=parameters or None), harmless=True
@@ -169,7 +172,7 @@ class ClickHouseClient:
     def ask(
         self, sql: str, parameters: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Names and rows of a user's SELECT, with these settings."""
+        """Return names and rows of a user's SELECT, with these settings."""
 
         def do(client: Any) -> Any:
             return client.query(sql, parameters=dict(parameters) or None, settings=dict(settings))
@@ -177,7 +180,7 @@ class ClickHouseClient:
         done = self._again(do, harmless=True)
         return tuple(done.column_names), [tuple(row) for row in done.result_rows]
 
-    def command(self, sql: str, *, harmless: bool = True, **parameters: Any) -> None:
+    def command(self, sql: str, *, harmless: bool = True, **parameters: Parameter) -> None:
         """A statement without an answer."""
         self._again(
             lambda client: client.command(sql, parameters=parameters or None), harmless=harmless

@@ -34,13 +34,13 @@ from windlass.public import (
     Card,
     Checks,
     Discrepancy,
-    Held,
+    HeldSessions,
     Holder,
     Message,
-    Numbered,
+    NumberedBatch,
     OnProgress,
     Outcome,
-    Prepared,
+    PreparedBatch,
     SessionFilter,
     SessionInfo,
     StoreError,
@@ -118,7 +118,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         # For cards, so that no append waits for them.
         self._beside = client.beside()
         self._lock = threading.RLock()
-        self._unsure: dict[str, tuple[Batch, Numbered]] = {}
+        self._unsure: dict[str, tuple[Batch, NumberedBatch]] = {}
         # The engine in process is one process's alone.
         self._on_server = Holders(client, self._locks) if client.target.path is None else None
         with self._use():
@@ -162,7 +162,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         return [name for (name,) in self.client.select(sql)]
 
     def fetch_bodies(self, keys: list[str]) -> list[tuple[Any, ...]]:
-        """Key and body of those that are stored, first those that stand in the table."""
+        """Return key and body of those that are stored, first those that stand in the table."""
         return self.client.select(
             "SELECT key, body FROM bodies WHERE key IN {keys:Array(String)} ORDER BY isNull(body)",
             keys=keys,
@@ -170,7 +170,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
 
     # ---- appending ------------------------------------------------------------------
 
-    def _append(self, prepared: Prepared) -> Numbered:
+    def _append(self, prepared: PreparedBatch) -> NumberedBatch:
         check(prepared)
         with self._use():
             numbered = self._done_before(prepared)
@@ -179,7 +179,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
             self._remember(numbered)
             return numbered
 
-    def _done_before(self, prepared: Prepared) -> Numbered | None:
+    def _done_before(self, prepared: PreparedBatch) -> NumberedBatch | None:
         """This very batch, where it was written by an append whose answer was lost."""
         batch, numbered = self._unsure.pop(prepared.session_id, (None, None))
         if numbered is None:
@@ -187,14 +187,14 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         self._heads.pop(prepared.session_id, None)
         return numbered if batch == prepared.batch and numbered.head.is_current else None
 
-    def _write_often(self, prepared: Prepared) -> Numbered:
+    def _write_often(self, prepared: PreparedBatch) -> NumberedBatch:
         for _ in range(_TRIES):
             head = self._head(prepared)
             for trace in head.session.traces_among(prepared.traces):
                 raise prepared.refusal(
                     f"the batch does not fit the record (it has a row {trace!r} already)"
                 )
-            numbered = Numbered(prepared, head)
+            numbered = NumberedBatch(prepared, head)
             self._store_bodies(prepared)
             if self._write(numbered):
                 return numbered
@@ -206,7 +206,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         started = row.started or 0.0
         return ClickHouseSession(self.client, row.session_id, number, started, row.cascade_id)
 
-    def _store_bodies(self, prepared: Prepared) -> None:
+    def _store_bodies(self, prepared: PreparedBatch) -> None:
         """Bodies and blobs first: a commit must never name what is not there."""
         self.blobs.write(prepared.blobs, renew=True)
         for sha in prepared.needed - prepared.blobs.keys():
@@ -221,7 +221,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         for portion in portions(iter([*body_rows(prepared), *lost])):
             self.client.insert("bodies", BODIES, portion, f"bodies/{secrets.token_hex(16)}")
 
-    def _write(self, numbered: Numbered) -> bool:
+    def _write(self, numbered: NumberedBatch) -> bool:
         """Send the rows and their commit; False where another writer was first."""
         self._link_images(numbered)
         prepared, write = numbered.prepared, secrets.token_hex(16)
@@ -233,7 +233,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         del self._unsure[prepared.session_id]
         return is_first
 
-    def _commit(self, numbered: Numbered, rows: list[list[Any]]) -> str:
+    def _commit(self, numbered: NumberedBatch, rows: list[list[Any]]) -> str:
         """Insert the last rows; the `write` that the server has for this batch then."""
         head, prepared = numbered.head, numbered.prepared
         begins = prepared.batch.start is not None
@@ -378,11 +378,14 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         return named
 
     def endings(self, sessions: int) -> Sequence[Outcome | None]:
-        """How the last so many sessions ended, newest first; None: it runs yet, or was killed."""
+        """Return how the last so many sessions ended, newest first.
+
+        None: it runs yet, or was killed.
+        """
         return newest_endings(self.client, sessions)
 
     def _listed(
-        self, which: SessionFilter, held: Held, limit: int | None, offset: int
+        self, which: SessionFilter, held: HeldSessions, limit: int | None, offset: int
     ) -> Sequence[SessionInfo]:
         return listed_sessions(self.client, which, held, limit, offset)
 
@@ -500,7 +503,7 @@ class ClickHouseProof(StoreProof[ClickHouseSession]):
                 yield Discrepancy(f"{where}, batch {batch}", "is there more than once")
 
     def _cards(self) -> Iterator[Discrepancy]:
-        """Cards that no selection will ever see."""
+        """Yield cards that no selection will ever see."""
         lost = self.client.select(
             "SELECT DISTINCT session_id, message_id FROM context_cards "
             "WHERE (session_id, message_id) NOT IN (SELECT session_id, "

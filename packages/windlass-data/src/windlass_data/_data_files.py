@@ -57,7 +57,7 @@ class DataSource(NamedTuple):
 
     @property
     def schema(self) -> str:
-        """What SQL calls the SQLite file: `shop` in `shop.orders`."""
+        """Return what SQL calls the SQLite file: `shop` in `shop.orders`."""
         return _identifier(self.file.stem)
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class Table(NamedTuple):
 
 
 def sources(context: ToolContext) -> list[DataSource]:
-    """Every table of the allowed folder, shallow files first."""
+    """Return every table of the allowed folder, shallow files first."""
     tables: list[DataSource] = []
     for path in sorted(paths.walk(context.root, MAX_FILES), key=lambda each: len(each.parts)):
         # DuckDB judges a link by what it leads to.
@@ -97,7 +97,7 @@ def sources(context: ToolContext) -> list[DataSource]:
 
 
 def known_tables(tables: Sequence[DataSource]) -> str:
-    """The closing words of a message: which tables there are."""
+    """Return the closing words of a message: which tables there are."""
     if not tables:
         return "the allowed folder holds no CSV, Parquet, JSON or SQLite file"
     more = f" and {len(tables) - _LISTED} more" if len(tables) > _LISTED else ""
@@ -210,17 +210,17 @@ def _add(
 
 
 def quoted(name: str) -> str:
-    """A name as an SQL identifier."""
+    """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def first_line(problem: BaseException) -> str:
-    """The first line of an error's text; DuckDB adds a picture of the query below it."""
+    """Return the first line of an error's text; DuckDB adds a picture of the query below it."""
     return str(problem).strip().partition("\n")[0]
 
 
 def load_duckdb() -> Any:
-    """The module of DuckDB. Raises ToolError where it is not installed."""
+    """Return the module of DuckDB. Raises ToolError where it is not installed."""
     try:
         with logging_unchanged("duckdb"):
             import duckdb
@@ -296,7 +296,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _column_type(values: list[Any]) -> str:
-    """The type that holds all values: SQLite's columns promise none."""
+    """Return the type that holds all values: SQLite's columns promise none."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int}:
         return "BIGINT"

@@ -40,7 +40,7 @@ class Series(NamedTuple):
 
     @property
     def labels(self) -> list[str]:
-        """The x values as text; first days of months as months."""
+        """Return the x values as text; first days of months as months."""
         monthly = self.x.kind == "date" and all(_is_month(each) for each in self.x.values)
         return [label(each)[:7] if monthly else label(each) for each in self.x.values]
 
@@ -53,7 +53,7 @@ def series(
     *,
     summed: bool = True,
 ) -> Series:
-    """The series that `x` and `y` (several with commas) name in a file or in its text.
+    """Return the series that `x` and `y` (several with commas) name in a file or in its text.
 
     With `summed`, rows of equal x are one point, and points with a date or number as x
     are sorted.
@@ -71,7 +71,7 @@ def series(
 
 
 def label(value: Any) -> str:
-    """One x value as short text."""
+    """Return one x value as short text."""
     if isinstance(value, float):
         return number(value)
     if isinstance(value, datetime):
@@ -81,12 +81,12 @@ def label(value: Any) -> str:
 
 
 def number(value: float) -> str:
-    """A number as a person writes it: no exponent where six digits do, no trailing zeros."""
+    """Return a number as a person writes it: no exponent where six digits do, no trailing zeros."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"  # noqa: PLR2004
 
 
 def order(value: Any) -> Any:
-    """What x values are sorted by; a column may hold dates beside times of day."""
+    """Return what x values are sorted by; a column may hold dates beside times of day."""
     return value if isinstance(value, float) else value.isoformat()
 
 
@@ -94,7 +94,7 @@ def order(value: Any) -> Any:
 
 
 def _table(context: ToolContext, file: str, notes: list[str]) -> files.Table:
-    """A file's table, or the rows that were written where a file's name could stand."""
+    """Return a file's table, or the rows that were written where a file's name could stand."""
     text = file.strip()
     if text.startswith("["):
         return _from_json(text)
@@ -217,7 +217,7 @@ def _rows(columns: list[Column]) -> list[Any]:
 def _named(
     columns: list[Column], name: str, role: str, fitting: list[Column], notes: list[str]
 ) -> Column:
-    """The column called `name`, or so nearly so that no other can be meant."""
+    """Return the column called `name`, or so nearly so that no other can be meant."""
     plain = {_plain(column.name): column for column in columns}
     for column in columns:
         if column.name == name:
@@ -240,7 +240,7 @@ def _plain(name: str) -> str:
 
 
 def _complete(found: Series) -> Series:
-    """Rows that have x and at least one y."""
+    """Return rows that have x and at least one y."""
     keep = [
         at
         for at, x in enumerate(found.x.values)

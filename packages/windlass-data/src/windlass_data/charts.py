@@ -92,7 +92,7 @@ def create_chart(
 
 
 def _slices(data: Series) -> Series:
-    """One column, without parts of nothing, the smallest parts as one."""
+    """Return one column, without parts of nothing, the smallest parts as one."""
     column = data.ys[0]
     parts = [(x, y) for x, y in zip(data.labels, column.values, strict=True) if y]
     if not parts or any(y < 0 for _, y in parts):
@@ -112,7 +112,7 @@ def _slices(data: Series) -> Series:
 
 
 def _largest(data: Series) -> Series:
-    """A bar for every date; of many names only the largest, or none could be read."""
+    """Return a bar for every date; of many names only the largest, or none could be read."""
     count = len(data.x.values)
     if data.x.kind != "text" or count <= _MAX_BARS:
         return data
@@ -214,7 +214,7 @@ def _bins(count: int) -> int:
 
 
 def _printable(text: str) -> str:
-    """Text that matplotlib draws as it stands: no control characters, no formulas."""
+    """Return text that matplotlib draws as it stands: no control characters, no formulas."""
     flat = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", clean_text(text))
     return flat.replace("$", r"\$")
 
@@ -227,7 +227,7 @@ def _slug(title: str) -> str:
 
 
 def _figures(kind: ChartKind, data: Series, title: str, image: str) -> str:
-    """What the picture shows, for a model that cannot see it."""
+    """Return what the picture shows, for a model that cannot see it."""
     labels = data.labels
     shown = title.replace(r"\$", "$")
     form = kind if kind == "histogram" else f"{kind} chart"

@@ -79,18 +79,18 @@ def forecast(
 
 
 def last_value(values: Sequence[float], ahead: int) -> list[float]:
-    """The last value again: what every other method must beat."""
+    """Return the last value again: what every other method must beat."""
     return [values[-1]] * ahead
 
 
 def linear_trend(values: Sequence[float], ahead: int) -> list[float]:
-    """The least-squares line through all values, continued."""
+    """Return the least-squares line through all values, continued."""
     slope, level = linear_regression(range(len(values)), values)
     return [level + slope * (len(values) + step) for step in range(ahead)]
 
 
 def seasonal_naive(season: int) -> Method:
-    """The value of one season before."""
+    """Return the value of one season before."""
 
     def method(values: Sequence[float], ahead: int) -> list[float]:
         return [values[len(values) - season + step % season] for step in range(ahead)]
@@ -151,7 +151,7 @@ def _rhythm(xs: Sequence[Any]) -> _Rhythm:
 
 
 def _next(data: Series, rhythm: _Rhythm, periods: int) -> list[str]:
-    """The x of the coming points, in the form of the known ones."""
+    """Return the x of the coming points, in the form of the known ones."""
     xs = list(data.x.values)
     last, known = xs[-1], len(xs)
     for step in range(1, periods + 1):
@@ -200,6 +200,6 @@ def _report(
 
 
 def _rounded(value: float, values: Sequence[float]) -> str:
-    """Whole where all known values are whole, else six digits."""
+    """Return whole where all known values are whole, else six digits."""
     whole = all(each == int(each) for each in values)
     return number(float(round(value))) if whole else number(value)

@@ -38,7 +38,7 @@ class QueryValues:
         return f"{self._stem}{len(self._values) - 1}_"
 
     def fill(self, query: str) -> str:
-        """The query with the values in the places of their words.
+        """Return the query with the values in the places of their words.
 
         Raises ValueError, the end of a sentence, for a value in a place that takes none.
         """
@@ -58,7 +58,7 @@ class QueryValues:
         return "".join(written)
 
     def _inside(self, piece: str, bare: str) -> str:
-        """A text in quotes, a quoted name, or a comment, with its values."""
+        """Return a text in quotes, a quoted name, or a comment, with its values."""
         if bare.startswith(("--", "/*")):
             return self._word.sub("", piece)
         if not _QUOTED.fullmatch(bare):
@@ -77,7 +77,7 @@ _PART: Final = (
 
 
 def _pieces(query: str) -> Iterator[str]:
-    """The query cut before each of its tokens."""
+    """Yield the query cut before each of its tokens."""
     data = query.encode()
     starts = [at for at, _ in load_duckdb().tokenize(query)]
     for start, end in zip([0, *starts], [*starts, len(data)], strict=True):
@@ -85,7 +85,7 @@ def _pieces(query: str) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
-    """A value as a text. Raises ValueError where SQL has no such text."""
+    """Return a value as a text. Raises ValueError where SQL has no such text."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -98,7 +98,7 @@ def _text(value: Any) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value as it stands in a query by itself; a list as its values, for `IN (...)`."""
+    """Return a value as it stands in a query by itself; a list as its values, for `IN (...)`."""
     if value is None:
         return "NULL"
     if isinstance(value, list | tuple):

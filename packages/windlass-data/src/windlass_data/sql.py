@@ -61,7 +61,7 @@ def query_rows(context: ToolContext, query: str) -> dict[str, Any]:
 def ask_for_rows(
     context: ToolContext, query: str, max_rows: int, seconds: float = QUERY_S
 ) -> tuple[list[str], list[tuple[Any, ...]], int]:
-    """The columns of the answer to `query`, its first rows, and how many there are of them.
+    """Return the columns of the answer to `query`, its first rows, and how many there are of them.
 
     It is interrupted after `seconds`.
     """
@@ -100,7 +100,7 @@ def _is_named(source: data.DataSource, query: str) -> bool:
 
 
 def _checked(connection: DuckDBPyConnection, query: str) -> str:
-    """The one statement of `query`, which only reads."""
+    """Return the one statement of `query`, which only reads."""
     try:
         statements = connection.extract_statements(query)
     except data.load_duckdb().Error as problem:
@@ -133,7 +133,7 @@ def _answer(
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], total: int) -> str:
-    """A table in the fewest characters that a model reads well: `a | b`, then the count."""
+    """Return a table in the fewest characters that a model reads well: `a | b`, then the count."""
     lines = [" | ".join(columns)]
     lines += [" | ".join(_cell(value) for value in row) for row in rows]
     count = f"{total} row" if total == 1 else f"{total} rows"

@@ -16,7 +16,7 @@ from windlass.public import (
     InspectedSession,
     MessageDecision,
     PaidMessage,
-    Seen,
+    SeenMessage,
     UsageError,
     call_sentences,
     many,
@@ -56,9 +56,9 @@ class WindowDifference:
 
     number: int
     """The number of the call before."""
-    added: Sequence[Seen]
-    changed: Sequence[Seen]
-    gone: Sequence[Seen]
+    added: Sequence[SeenMessage]
+    changed: Sequence[SeenMessage]
+    gone: Sequence[SeenMessage]
     added_count: int
     changed_count: int
     gone_count: int
@@ -84,27 +84,31 @@ def call_page(inspector: Inspector, request: Request) -> Response:
     return inspector.respond(
         "call.html",
         session,
-        call=call,
-        explained=explained,
-        reply=parts_of(call.reply, 20_000),
-        rows=_rows(session, call, decisions[begin : begin + _ROWS], paid),
-        begin=begin,
-        step=_ROWS,
-        total=len(decisions),
-        only=only if only in ONLY else "",
-        counts={
-            name: sum(each.action in actions for each in explained.decisions)
-            for name, actions in ONLY.items()
+        {
+            "call": call,
+            "explained": explained,
+            "reply": parts_of(call.reply, 20_000),
+            "rows": _rows(session, call, decisions[begin : begin + _ROWS], paid),
+            "begin": begin,
+            "step": _ROWS,
+            "total": len(decisions),
+            "only": only if only in ONLY else "",
+            "counts": {
+                name: sum(each.action in actions for each in explained.decisions)
+                for name, actions in ONLY.items()
+            },
+            "all_count": len(explained.decisions),
+            "difference": _difference(session, call),
+            "prefix": session.prefixes[number - 1] if is_billed else None,
+            "price": session.costs.get(number) if is_billed else None,
+            "parts": session.call_report(number).parts
+            if is_billed and number in session.costs
+            else (),
+            "is_billed": is_billed,
+            "planner": _planner(explained),
+            "policy": _policy(explained),
+            "sentences": call_sentences(call),
         },
-        all_count=len(explained.decisions),
-        difference=_difference(session, call),
-        prefix=session.prefixes[number - 1] if is_billed else None,
-        price=session.costs.get(number) if is_billed else None,
-        parts=session.call_report(number).parts if is_billed and number in session.costs else (),
-        is_billed=is_billed,
-        planner=_planner(explained),
-        policy=_policy(explained),
-        sentences=call_sentences(call),
     )
 
 
@@ -203,7 +207,7 @@ def _planner(explained: Explanation) -> dict[str, Any] | None:
 
 
 def _policy(explained: Explanation) -> str:
-    """Which policy was in force, in a sentence."""
+    """Return which policy was in force, in a sentence."""
     selection = explained.selection
     if not selection:
         return "No policy was in force: nothing was shortened from call to call."

@@ -47,10 +47,14 @@ def forks_page(inspector: Inspector, request: Request) -> Response:
     return inspector.respond(
         "forks.html",
         session,
-        tree=tree,
-        looked=_LOOKED,
-        children=[(child, in_words(child.status, child.reason)) for child in session.view.children],
-        top=session.session_id,
+        {
+            "tree": tree,
+            "looked": _LOOKED,
+            "children": [
+                (child, in_words(child.status, child.reason)) for child in session.view.children
+            ],
+            "top": session.session_id,
+        },
     )
 
 
@@ -81,7 +85,10 @@ def _tree(session: InspectedSession) -> Iterator[ForkLine]:
 
 
 def _is_known(store: Store, name: str, infos: dict[str, SessionInfo]) -> bool:
-    """Whether the store has a session, which then is among the `infos`; others were removed."""
+    """Return whether the store has a session, which then is among the `infos`.
+
+    Others were removed.
+    """
     if name not in infos:
         found = store.sessions(SessionFilter(prefix=name))
         infos |= {info.session_id: info for info in found if info.session_id == name}

@@ -140,7 +140,10 @@ class AccessGuard:
         return bool(fitting)
 
     def _cookies(self, headers: Headers) -> list[str]:
-        """The values of our cookie; those of other programs of this machine may be anything."""
+        """Return the values of our cookie.
+
+        Those of other programs of this machine may be anything.
+        """
         given = "; ".join(headers.getlist("cookie")).split(";")
         pairs = [pair.partition("=") for pair in given]
         return [value.strip() for name, _, value in pairs if name.strip() == self._cookie]
@@ -154,7 +157,7 @@ class AccessGuard:
         to = f"{self._root}/{asked.lstrip('/')}{rest}"
         answer: Response
         if by_page:
-            answer = HTMLResponse(page("entered.html", to=to))
+            answer = HTMLResponse(page("entered.html", {"to": to}))
         else:
             answer = RedirectResponse(to, status_code=303)
         answer.set_cookie(
@@ -173,5 +176,5 @@ def _are_same(given: str, known: str) -> bool:
 
 
 def _refused(title: str, said: str, *, status: int) -> Response:
-    text = page("trouble.html", title=title, said=said, has_list=False, traced="")
+    text = page("trouble.html", {"title": title, "said": said, "has_list": False, "traced": ""})
     return HTMLResponse(text, status_code=status)

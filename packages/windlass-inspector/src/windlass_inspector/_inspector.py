@@ -17,6 +17,7 @@ from concurrent.futures import TimeoutError as StillBusy
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from threading import Lock, RLock
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
@@ -85,7 +86,10 @@ class SessionShelf:
         return Size(rows, outcomes, self._store.session_status(session_id).status)
 
     def open(self, session_id: str) -> InspectedSession:
-        """A session as it is now, or was a moment ago. Raises UsageError for an unknown one."""
+        """Return a session as it is now, or was a moment ago.
+
+        Raises UsageError for an unknown one.
+        """
         with self._lock:
             reading = self._reading.setdefault(session_id, RLock())
         with reading:  # one reader for all who ask at once
@@ -118,7 +122,9 @@ class SessionShelf:
         work: Callable[[], Any],
         wait_s: float,
     ) -> Any | None:
-        """What `work` gives, which goes by `name`, done beside pages; None: it still goes on.
+        """Return what `work` gives, which goes by `name`, done beside pages.
+
+        None: it still goes on.
 
         Raises what `work` raises.
         """
@@ -174,7 +180,10 @@ class Inspector:
         return self.shelf.later(session, "bills", work, wait_s) is not None
 
     def respond(
-        self, template: str, session: InspectedSession | None = None, **values: Any
+        self,
+        template: str,
+        session: InspectedSession | None,
+        values: Mapping[str, Any] = MappingProxyType({}),
     ) -> Response:
         """Return a page, about a session where one is given."""
         head = {} if session is None else {"head": head_of(session)}
@@ -184,7 +193,7 @@ class Inspector:
                 f"The store has lost {many(len(self.losses), 'message')}, which are marked where"
                 " they stood: windlass verify says more."
             )
-        return HTMLResponse(page(template, lost=lost, **head, **values))
+        return HTMLResponse(page(template, {"lost": lost, **head, **values}))
 
 
 def shares_saved(store: Store, root_of: Mapping[str, str]) -> Mapping[str, float]:
@@ -221,7 +230,10 @@ def kind_of(start: SessionStart) -> str:
 
 
 def told_as(session: InspectedSession) -> str:
-    """The models at whose prices calls are told that cost nothing (empty: there are none)."""
+    """Return the models at whose prices calls are told that cost nothing.
+
+    Empty: there are none.
+    """
     models = {call.model for call in session.view.calls}
     return ", ".join(sorted({session.priced_model(model) for model in models} - models))
 

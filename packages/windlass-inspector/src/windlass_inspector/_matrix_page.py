@@ -42,7 +42,9 @@ def matrix_page(inspector: Inspector, request: Request) -> Response:
     name = address("session", session.record.session_id)
     section = Markup(matrix_section(matrix, name))  # noqa: S704 - made by a template that escapes
     is_billed = inspector.billed(session, 0.0)
-    return inspector.respond("matrix_page.html", session, section=section, is_billed=is_billed)
+    return inspector.respond(
+        "matrix_page.html", session, {"section": section, "is_billed": is_billed}
+    )
 
 
 def matrix_picture(inspector: Inspector, request: Request) -> Response:
@@ -174,19 +176,21 @@ def matrix_section(matrix: Matrix, address: str) -> str:
     present = set(matrix.cells)
     return page(
         "matrix.html",
-        matrix=matrix,
-        rows=zip(matrix.rows, matrix.told(), strict=True),
-        address=address,
-        last=last,
-        earlier=max(1, matrix.first - CALLS) if matrix.first > 1 else None,
-        later=last + 1 if last < matrix.calls else None,
-        legend=[cell for cell in Cell if cell in present and cell != Cell.ABSENT],
-        cell=(width, height),
-        size=(width * len(matrix.columns), height * len(matrix.rows)),
-        above=_ABOVE,
-        beside=_BESIDE,
-        money=_money_edge(matrix, width),
-        tokens=_tokens_edge(matrix, height),
+        {
+            "matrix": matrix,
+            "rows": zip(matrix.rows, matrix.told(), strict=True),
+            "address": address,
+            "last": last,
+            "earlier": max(1, matrix.first - CALLS) if matrix.first > 1 else None,
+            "later": last + 1 if last < matrix.calls else None,
+            "legend": [cell for cell in Cell if cell in present and cell != Cell.ABSENT],
+            "cell": (width, height),
+            "size": (width * len(matrix.columns), height * len(matrix.rows)),
+            "above": _ABOVE,
+            "beside": _BESIDE,
+            "money": _money_edge(matrix, width),
+            "tokens": _tokens_edge(matrix, height),
+        },
     )
 
 
@@ -217,7 +221,7 @@ def _money_edge(matrix: Matrix, width: int) -> _Edge:
 
 
 def _tokens_edge(matrix: Matrix, height: int) -> _Edge:
-    """Bars that lie at the left of the picture."""
+    """Return bars that lie at the left of the picture."""
     amounts = [row.tokens for row in matrix.rows]
     most = max(amounts, default=0)
     thick, ticks = _thick(height), _ticks(1, len(amounts), height, _APART[1])

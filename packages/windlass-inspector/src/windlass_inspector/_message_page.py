@@ -39,15 +39,17 @@ def message_page(inspector: Inspector, request: Request) -> Response:
     return inspector.respond(
         "message.html",
         session,
-        life=life,
-        row=life.stored.row,
-        message=message,
-        parts=parts_of(message, WHOLE),
-        sent=sent,
-        sent_in=changed,
-        paid=life.paid[begin : begin + _CALLS],
-        begin=begin,
-        step=_CALLS,
+        {
+            "life": life,
+            "row": life.stored.row,
+            "message": message,
+            "parts": parts_of(message, WHOLE),
+            "sent": sent,
+            "sent_in": changed,
+            "paid": life.paid[begin : begin + _CALLS],
+            "begin": begin,
+            "step": _CALLS,
+        },
     )
 
 
@@ -62,7 +64,10 @@ def text_of_message(inspector: Inspector, request: Request) -> Response:
 
 
 def picture(inspector: Inspector, request: Request) -> Response:
-    """The bytes of a picture of the session. Raises UsageError where it has none of that hash."""
+    """Return the bytes of a picture of the session.
+
+    Raises UsageError where it has none of that hash.
+    """
     session = inspector.session(request)
     sha256 = request.path_params["sha256"]
     media_type = None

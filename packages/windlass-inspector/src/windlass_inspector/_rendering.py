@@ -20,15 +20,15 @@ _LEAST: Final = 0.00001
 """US dollars below which an amount is told to be less than that."""
 
 
-def page(template: str, **values: Any) -> str:
+def page(template: str, values: Mapping[str, Any]) -> str:
     """Return a page, made by a template of `pages/`.
 
     Every value is escaped, as HTML and against what turns the order of characters.
     """
-    return escaped(_environment().get_template(template).render(**values))
+    return escaped(_environment().get_template(template).render(values))
 
 
-def address(*parts: str | int, **query: object) -> str:
+def address(*parts: str | int, **query: str | int | None) -> str:
     """Return the address of a page, such as `/session/NAME/call/3?from=100`.
 
     A name may hold anything. What would be read as a part of the path is written `~1` (a slash) and
@@ -61,7 +61,7 @@ def percent(share: float | None) -> str:
 
 
 def small_money(dollars: float | None) -> str:
-    """US dollars for people, with the digits that parts of a call's price need."""
+    """Return US dollars for people, with the digits that parts of a call's price need."""
     if dollars is not None and 0 < dollars < _LEAST:
         return f"<{money(_LEAST, 5)}"
     return money(dollars, 5 if dollars and abs(dollars) < _CENT else None)

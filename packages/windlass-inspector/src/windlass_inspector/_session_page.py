@@ -39,21 +39,23 @@ def session_page(inspector: Inspector, request: Request) -> Response:
     return inspector.respond(
         "session.html",
         session,
-        advice=advice,
-        is_billed=is_billed,
-        totals=_totals(session, is_billed=is_billed),
-        report=session.report if is_billed else None,
-        breaks=_breaks(session.breaks) if is_billed else None,
-        plot=bars_of([_dollars(session, call, is_billed=is_billed) for call in calls]),
-        calls=[
-            (call, _dollars(session, call, is_billed=is_billed))
-            for call in calls[begin : begin + _CALLS]
-        ],
-        begin=begin,
-        step=_CALLS,
-        view=session.view,
-        notes=_told(session.view.notes)[:_NOTES],
-        notes_left=max(0, len(_told(session.view.notes)) - _NOTES),
+        {
+            "advice": advice,
+            "is_billed": is_billed,
+            "totals": _totals(session, is_billed=is_billed),
+            "report": session.report if is_billed else None,
+            "breaks": _breaks(session.breaks) if is_billed else None,
+            "plot": bars_of([_dollars(session, call, is_billed=is_billed) for call in calls]),
+            "calls": [
+                (call, _dollars(session, call, is_billed=is_billed))
+                for call in calls[begin : begin + _CALLS]
+            ],
+            "begin": begin,
+            "step": _CALLS,
+            "view": session.view,
+            "notes": _told(session.view.notes)[:_NOTES],
+            "notes_left": max(0, len(_told(session.view.notes)) - _NOTES),
+        },
     )
 
 

@@ -104,22 +104,29 @@ def sessions_page(inspector: Inspector, request: Request) -> Response:
         at = max(0, _number(request, "at", 0))
         found, go_on = search(inspector.store, which, given["q"], at)
         return inspector.respond(
-            "search.html", given=given, found=found, go_on=go_on, kinds=KINDS, states=STATES
+            "search.html",
+            None,
+            {"given": given, "found": found, "go_on": go_on, "kinds": KINDS, "states": STATES},
         )
     offset = (page_number - 1) * _SHOWN
     listed = inspector.store.sessions(which, limit=_SHOWN + 1, offset=offset)
     shown = list(_listed(inspector, listed[:_SHOWN]))
     return inspector.respond(
         "sessions.html",
-        given=given,
-        sessions=shown,
-        page_number=page_number,
-        has_more=len(listed) > _SHOWN,
-        is_filtered=any(given.values()),
-        price_as=inspector.price_as if any(each.charge.is_notional for each in shown) else "",
-        folder=str(inspector.store.folder),
-        kinds=KINDS,
-        states=STATES,
+        None,
+        {
+            "given": given,
+            "sessions": shown,
+            "page_number": page_number,
+            "has_more": len(listed) > _SHOWN,
+            "is_filtered": any(given.values()),
+            "price_as": inspector.price_as
+            if any(each.charge.is_notional for each in shown)
+            else "",
+            "folder": str(inspector.store.folder),
+            "kinds": KINDS,
+            "states": STATES,
+        },
     )
 
 

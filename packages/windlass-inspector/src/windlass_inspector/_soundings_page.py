@@ -47,7 +47,7 @@ def soundings_page(inspector: Inspector, request: Request) -> Response:
     """Return the soundings of a session, phase by phase."""
     session = inspector.session(request)
     inspector.billed(session, _WAIT_S)
-    return inspector.respond("soundings.html", session, phases=list(_phases(session)))
+    return inspector.respond("soundings.html", session, {"phases": list(_phases(session))})
 
 
 def _phases(session: InspectedSession) -> Iterator[SideBySide]:

@@ -133,7 +133,10 @@ def _checked(token: str | None) -> str:
 
 
 def _listen(port: int) -> socket.socket:
-    """A socket of this machine that listens. Raises UsageError where the port cannot be had."""
+    """Return a socket of this machine that listens.
+
+    Raises UsageError where the port cannot be had.
+    """
     if not 0 <= port <= _PORTS:
         raise UsageError(f"--port {port}: a port is a number from 0 to {_PORTS}")
     listening = socket.socket()
@@ -231,7 +234,7 @@ class LimitedProtocol(H11Protocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request came whose answer has not ended."""
+        """Return whether a request came whose answer has not ended."""
         # uvicorn says that there is always a cycle; before the first request there is none.
         cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete

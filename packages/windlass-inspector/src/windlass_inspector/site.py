@@ -17,14 +17,13 @@ from starlette.staticfiles import StaticFiles
 
 from windlass.public import Override, Store, StoreError, UsageError, override
 from windlass_inspector._call_page import call_page
-from windlass_inspector._costs_page import costs_page
+from windlass_inspector._costs_page import costs_page, policies_page
 from windlass_inspector._forks_page import forks_page
 from windlass_inspector._guard import AccessGuard
 from windlass_inspector._inspector import Inspector, SessionShelf
 from windlass_inspector._live import events_of_list, events_of_session
 from windlass_inspector._matrix_page import matrix_cell, matrix_page, matrix_picture
 from windlass_inspector._message_page import message_page, picture, text_of_message
-from windlass_inspector._policies_page import policies_page
 from windlass_inspector._rendering import page
 from windlass_inspector._session_page import session_page
 from windlass_inspector._sessions_page import sessions_page
@@ -97,7 +96,7 @@ def make_app(
 
 
 def _trouble(title: str, said: str, status: int, traced: str = "") -> Response:
-    text = page("trouble.html", title=title, said=said, has_list=True, traced=traced)
+    text = page("trouble.html", {"title": title, "said": said, "has_list": True, "traced": traced})
     return HTMLResponse(text, status_code=status)
 
 

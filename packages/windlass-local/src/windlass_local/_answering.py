@@ -11,7 +11,7 @@ the schema as the tool declares it, and made again where it does not hold.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -135,8 +135,8 @@ class Answering:
 
         # After a tool result the model would often begin by repeating it, tags and all.
         opening = self._vocabulary.encode("<")[0]
-        bias: dict[str, Any] = {"logit_bias": [[opening, False]]} if self._answers_tool else {}
-        done = self._complete(ids, take, **bias)
+        bias = [[opening, False]] if self._answers_tool else []
+        done = self._complete(ids, take, logit_bias=bias)
         if tools and OPEN in text:
             before = text[:sent]
             answer = self._call([*ids, *self._vocabulary.encode(before)], tools)
@@ -146,7 +146,7 @@ class Answering:
         return LocalAnswer(text, "length" if done.cut else "stop")
 
     def _json(self, ids: list[int], schema: Mapping[str, Any]) -> LocalAnswer:
-        """JSON text of `schema`; handed on when it is whole, since a try may fail."""
+        """Return JSON text of `schema`; handed on when it is whole, since a try may fail."""
 
         def check(text: str) -> LocalAnswer | str:
             return _problem(text, schema, "the output schema") or LocalAnswer(text, "stop")
@@ -223,7 +223,8 @@ class Answering:
         *,
         try_number: int = 0,
         counted: bool = True,
-        **more: Any,
+        grammar: str | None = None,
+        logit_bias: Sequence[Sequence[float]] = (),
     ) -> Completion:
         """Return one generation; the first one's input counts as the request's.
 
@@ -235,8 +236,11 @@ class Answering:
             "n_predict": limit or max(1, self._request.max_output_tokens),
             "temperature": max(temperature, _RETRY_TEMPERATURE) if try_number else temperature,
             "seed": try_number,
-            **more,
         }
+        if grammar is not None:
+            body["grammar"] = grammar
+        if logit_bias:
+            body["logit_bias"] = logit_bias
         completion = self._engine.complete(body, lambda piece: self._stop.is_set() or look(piece))
         if self._stop.is_set():
             raise ProviderError("the generation was stopped")
@@ -247,7 +251,10 @@ class Answering:
 
 
 def callable_tools(request: Request) -> tuple[ToolSpec, ...]:
-    """The tools that the reply may call. Raises BadRequest where the choice names none of them."""
+    """Return the tools that the reply may call.
+
+    Raises BadRequest where the choice names none of them.
+    """
     match request.tool_choice:
         case "none":
             return ()

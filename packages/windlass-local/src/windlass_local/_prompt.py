@@ -107,7 +107,10 @@ class LocalCounter:
         return len(self._ids_of_tools(tools))
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[int]:
-        """The prompt of a request, up to where the answer begins; each message is split once."""
+        """Return the prompt of a request, up to where the answer begins.
+
+        Each message is split once.
+        """
         head = sum(1 for _ in takewhile(lambda message: message.is_system, messages))
         turns_of = [self._ids_of(message) for message in messages]
         turns_of.insert(head, self._ids_of_tools(tools))

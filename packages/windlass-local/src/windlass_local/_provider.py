@@ -52,7 +52,9 @@ _Item: TypeAlias = str | LocalAnswer | BaseException
 
 
 def weights() -> Path:
-    """The weights' file. Raises ProviderError, saying what to install, where a part is missing.
+    """Return the weights' file.
+
+    Raises ProviderError, saying what to install, where a part is missing.
 
     Found without importing its package, which would import a runtime that is not used.
     """
@@ -209,7 +211,7 @@ class _Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
+        """Return whether the thread runs."""
         return self._thread is not None and self._thread.is_alive()
 
     def put(self, job: _Job) -> None:

@@ -101,7 +101,7 @@ class LocalEngine:
 
 
 def _threads() -> int:
-    """Half of the cores this process may use, from 1 to 4.
+    """Return half of the cores this process may use, from 1 to 4.
 
     The runtime's threads wait for each other after every layer. On two cores that
     others use as well, two threads wrote 2 tokens/s and one thread 22; on idle ones

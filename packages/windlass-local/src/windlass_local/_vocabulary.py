@@ -76,7 +76,7 @@ def _number_class() -> str:
 
 
 def _byte_letters() -> list[str]:
-    """GPT-2's printable stand-in for each byte, in the order of the bytes."""
+    """Return GPT-2's printable stand-in for each byte, in the order of the bytes."""
     plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
     odd = iter(range(256, 512))
     return [chr(byte) if byte in plain else chr(next(odd)) for byte in range(256)]
@@ -118,7 +118,10 @@ class Vocabulary:
         return len(self._ids)
 
     def special(self, name: str) -> int:
-        """The id of a special token such as `<|im_end|>`. Raises KeyError where there is none."""
+        """Return the id of a special token such as `<|im_end|>`.
+
+        Raises KeyError where there is none.
+        """
         return self._ids[name]
 
     def encode(self, text: str) -> list[int]:

@@ -109,13 +109,15 @@ class SessionSpans:
     def __post_init__(self) -> None:
         self._last, name = self.at, self.start.cascade_id
         self.root = self._begin(
-            genai_names.INVOKE_AGENT, name, self.parent, self.at, agent_name=name
+            genai_names.INVOKE_AGENT, name, self.parent, self.at, {"agent_name": name}
         )
 
     def phase_span(
         self, phase: str | None, sounding: int | None = None, at: float | None = None
     ) -> OtelSpan:
-        """The span of a phase or of one of its soundings; that of the session where it has none.
+        """Return the span of a phase or of one of its soundings.
+
+        That of the session where it has none.
 
         Where the record said nothing of the phase yet, it begins `at` this time.
         """
@@ -126,7 +128,7 @@ class SessionSpans:
             above = self.root if sounding is None else self.phase_span(phase)
             began = self._begun.setdefault(phase, self._last if at is None else at)
             known = {"agent_name": phase, "phase": phase, "sounding": sounding}
-            span = self._begin(genai_names.INVOKE_AGENT, phase, above, began, **known)
+            span = self._begin(genai_names.INVOKE_AGENT, phase, above, began, known)
             self._open[phase, sounding] = span
         return span
 
@@ -152,9 +154,9 @@ class SessionSpans:
                 self._sent[step] = _Sent(model, row.timestamp)
             case row_details.CallAnswered(step=step, reply=reply):
                 answer, usage = assistant(reply.text), row_details.usage_of(reply.usage)
-                self._tell_call(row, step, _Ended(usage, reply.finish, answer))
+                self._tell_call(row, step, _Ended(usage, reply.finish, answer), {})
             case row_details.CallFailed(step=step):
-                self._tell_call(row, step, _Ended(error=details.error, told=details.message))
+                self._tell_call(row, step, _Ended(error=details.error, told=details.message), {})
             case row_details.ToolResult() if not self._inherits(row):
                 self._tell_tool(row, details)
             case row_details.ReplyDetails() if (call or row.model) and not details.inherited:
@@ -208,7 +210,7 @@ class SessionSpans:
         if self.contents.told and call is not None:
             known |= self._sent_contents(call)
         ended = _Ended(usage, details.finish, row.message)
-        self._tell_call(row, details.step, ended, **known)
+        self._tell_call(row, details.step, ended, known)
 
     def _sent_contents(self, call: CallRecord) -> dict[str, str]:
         changed = {body.key: self.contents.message(body) for body in call.bodies}
@@ -223,7 +225,10 @@ class SessionSpans:
         known = self._bodies.get(shown.message_id)
         return known if shown.shown_as is None else changed.get(shown.shown_as, known)
 
-    def _tell_call(self, row: Row, step: Step | None, ended: _Ended, **known: Any) -> None:
+    def _tell_call(
+        self, row: Row, step: Step | None, ended: _Ended, known: Mapping[str, Any]
+    ) -> None:
+        known = dict(known)
         sent = None if step is None else self._sent.pop(step, None)
         began = sent.at if sent is not None and row.duration_ms is None else began_at(row)
         place = step or Step(row.phase or "", row.sounding_index, row.attempt or 0, row.turn or 0)
@@ -237,17 +242,18 @@ class SessionSpans:
             known["finish"] = [_FINISHES.get(ended.finish, ended.finish)]
         if self.contents.told and ended.answer is not None:
             known["output"] = as_text([self.contents.message(ended.answer)])
-        span = self._begin_call(place, model, began, **known)
+        span = self._begin_call(place, model, began, known)
         self._end_at(span, row.timestamp, ended.error, ended.told)
 
     def _tell_unanswered(self, step: Step, sent: _Sent) -> None:
-        span = self._begin_call(step, sent.model, sent.at)
+        span = self._begin_call(step, sent.model, sent.at, {})
         self._end_at(span, self._last, "unanswered")
 
-    def _begin_call(self, step: Step, model: str, at: float, **known: Any) -> OtelSpan:
-        known |= {"phase": step.phase or None, "turn": step.turn or None}
+    def _begin_call(self, step: Step, model: str, at: float, known: Mapping[str, Any]) -> OtelSpan:
+        place = {"phase": step.phase or None, "turn": step.turn or None}
+        place["attempt"] = step.attempt or None
         above, name = self.phase_span(step.phase, step.sounding), model.partition("/")[2] or model
-        span = self._begin(genai_names.CHAT, name, above, at, attempt=step.attempt or None, **known)
+        span = self._begin(genai_names.CHAT, name, above, at, {**place, **known})
         span.attributes |= genai_names.provider_and_model(model)
         return span
 
@@ -257,14 +263,13 @@ class SessionSpans:
         call = self._called.get(ident or "")
         name = details.tool or (call.name if call else message.name if message else None) or "tool"
         known: dict[str, Any] = {"tool_name": name, "tool_type": "function", "tool_call": ident}
+        known["phase"] = row.phase
         if self.contents.told and message is not None:
             known["tool_result"] = self.contents.shown(message).text
             if call is not None:
                 known["tool_arguments"] = as_text(self.contents.arguments(call))
         above = self.phase_span(row.phase, row.sounding_index)
-        span = self._begin(
-            genai_names.EXECUTE_TOOL, name, above, began_at(row), phase=row.phase, **known
-        )
+        span = self._begin(genai_names.EXECUTE_TOOL, name, above, began_at(row), known)
         failed = details.error or (message is not None and message.failed)
         error = "interrupted" if details.interrupted else "tool_error" if failed else ""
         self._end_at(span, row.timestamp, error, message.text if message and error else "")
@@ -272,7 +277,12 @@ class SessionSpans:
     # ---- spans ------------------------------------------------------------------------------
 
     def _begin(
-        self, operation: str, name: str, parent: OtelSpan | None, at: float, **known: Any
+        self,
+        operation: str,
+        name: str,
+        parent: OtelSpan | None,
+        at: float,
+        known: Mapping[str, Any],
     ) -> OtelSpan:
         self.number += 1
         at = at if parent is None else max(at, parent.start)  # a clock may run backwards

@@ -183,7 +183,7 @@ _ANSWER: Final = {
 
 
 def _named(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes under our names."""
+    """Return attributes under our names."""
     return {
         name: next(attributes[key] for key in keys if key in attributes)
         for name, keys in genai_names.ATTRIBUTES.items()
@@ -238,7 +238,7 @@ def _value(value: Any) -> Any:
 
 
 def _json(value: Any) -> Any:
-    """JSON, which may be recorded as text; other text becomes a message of the user."""
+    """Return JSON, which may be recorded as text; other text becomes a message of the user."""
     if isinstance(value, str):
         try:
             return parse_recorded(value)

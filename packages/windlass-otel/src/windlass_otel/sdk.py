@@ -212,20 +212,20 @@ class _Counted:
         self.sent = 0
         self.failed = 0
 
-    def export(self, data: Any, *rest: Any, **options: Any) -> Any:
+    def export(self, data: Any, **times: float) -> Any:
         """Export, and count; what is on its way counts as failed."""
         self.failed += 1
-        result = self._exporter.export(data, *rest, **options)
+        result = self._exporter.export(data, **times)
         if result.name == "SUCCESS":
             self.failed -= 1
             self.sent += len(data) if isinstance(data, Sequence) else 0
         return result
 
-    def shutdown(self, *data: Any, **options: Any) -> None:
+    def shutdown(self, **times: float) -> None:
         """Shut down, once."""
         if not self._stopped:
             self._stopped = True
-            self._exporter.shutdown(*data, **options)
+            self._exporter.shutdown(**times)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._exporter, name)

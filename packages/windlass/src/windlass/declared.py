@@ -173,7 +173,7 @@ class Model(BaseModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """The schema, with what each field means."""
+        """Return the schema, with what each field means."""
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         meanings = cls.meanings()
@@ -246,7 +246,7 @@ _SECRET: Final = re.compile(
 
 
 def working_names(servers: dict[str, T]) -> dict[str, T]:
-    """Servers by names that can stand before the dot in a tool's name."""
+    """Return servers by names that can stand before the dot in a tool's name."""
     for name in servers:
         if not re.fullmatch(SERVER_NAME, name):
             raise refuse(
@@ -257,7 +257,7 @@ def working_names(servers: dict[str, T]) -> dict[str, T]:
 
 
 def working_secrets(values: dict[str, str]) -> dict[str, str]:
-    """Values of which those that look like keys are named as variables, not written out.
+    """Return values of which those that look like keys are named as variables, not written out.
 
     What a cascade says goes into the record, what settings say is shown; a key never may be.
     """

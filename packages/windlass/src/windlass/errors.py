@@ -311,7 +311,7 @@ class RunLimitReached(LimitReached):
 
     @property
     def amounts(self) -> dict[str, Any]:
-        """All of it by name, as JSON values."""
+        """Return all of it by name, as JSON values."""
         names = ("reason", "of", "budget", "spent", "next_call", "reached_in")
         return {name: getattr(self, name) for name in names}
 

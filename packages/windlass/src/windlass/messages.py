@@ -192,27 +192,30 @@ class Message:
 
     @cached_property
     def text(self) -> str:
-        """All text of the message, pieces joined by newlines; nothing of its other parts."""
+        """Return all text of the message, pieces joined by newlines; nothing of its other parts."""
         return "\n".join([part.text for part in self.parts if isinstance(part, Text)])
 
     @cached_property
     def pictures(self) -> tuple[Picture, ...]:
-        """The message's pictures, in order."""
+        """Return the message's pictures, in order."""
         return tuple([part for part in self.parts if isinstance(part, Picture)])
 
     @property
     def is_system(self) -> bool:
-        """Whether the message speaks for the caller (role `system`, or OpenAI's `developer`)."""
+        """Return whether the message speaks for the caller.
+
+        Role `system`, or OpenAI's `developer`.
+        """
         return self.role in ("system", "developer")
 
     @property
     def is_uncalled(self) -> bool:
-        """Whether it is the result of a tool that ran without a model's call."""
+        """Return whether it is the result of a tool that ran without a model's call."""
         return self.role == "tool" and self.tool_call_id is None and self.name is not None
 
     @property
     def canonical(self) -> str:
-        """The canonical JSON that `key` is the hash of, and in which a message is stored.
+        """Return the canonical JSON that `key` is the hash of, and in which a message is stored.
 
         Made anew each time: it is as long as the message, and hardly asked for again.
         """
@@ -220,17 +223,17 @@ class Message:
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 of the canonical JSON, 64 hex digits: the message's identity."""
+        """Return SHA-256 of the canonical JSON, 64 hex digits: the message's identity."""
         return hashlib.sha256(self.canonical.encode("ascii")).hexdigest()
 
     @property
     def content_hash(self) -> str:
-        """The first 16 hex digits of `key`, for people and for queries."""
+        """Return the first 16 hex digits of `key`, for people and for queries."""
         return self.key[:16]
 
     @cached_property
     def chars(self) -> int:
-        """Characters of text, and of tool-call arguments (pictures count nothing)."""
+        """Return characters of text, and of tool-call arguments (pictures count nothing)."""
         return len(self.text) + sum([len(call.arguments) for call in self.tool_calls])
 
     def with_parts(self, *parts: Part) -> Message:
@@ -309,7 +312,10 @@ def _part_from_dict(part: Mapping[str, Any]) -> Part:
 
 
 def from_dict(stored: Mapping[str, Any]) -> Message:
-    """The message whose `to_dict` is `stored`. Raises KeyError or ValueError on anything else."""
+    """Return the message whose `to_dict` is `stored`.
+
+    Raises KeyError or ValueError on anything else.
+    """
     content = stored["content"]
     parts: tuple[Part, ...]
     if content is None:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     # The rate of `provider/model`: the user's own, else the listed one; None: neither is.
     from windlass.caching.rates import rate as rate
     # A checked cascade, the tools it may use, and its sub-cascades.
-    from windlass.cascade.children import ReadyCascade as ReadyCascade
+    from windlass.cascade.ready import ReadyCascade as ReadyCascade
     # Commands under one word.
     from windlass.cli.app import CommandGroup as CommandGroup
     # Make a function the command of its name, or of `name`.
@@ -148,9 +148,9 @@ if TYPE_CHECKING:
     # Where a visible name lies, in a folder that is there and no link.
     from windlass.history._blobs import visible_place as visible_place
     # A batch as rows, by their table.
-    from windlass.history._numbering import Numbered as Numbered
+    from windlass.history._numbering import NumberedBatch as NumberedBatch
     # A batch with its bodies serialised: rows for their tables, bytes for the blobs.
-    from windlass.history._numbering import Prepared as Prepared
+    from windlass.history._numbering import PreparedBatch as PreparedBatch
     # Places, each with the check that is about it.
     from windlass.history._proof import Checks as Checks
     # One reading of a store.
@@ -160,7 +160,7 @@ if TYPE_CHECKING:
     # Return the card whose fields `values` are, in their order.
     from windlass.history._session import card_of as card_of
     # Who holds which sessions, those under others among them.
-    from windlass.history._session_locks import Held as Held
+    from windlass.history._session_locks import HeldSessions as HeldSessions
     # The locks of the sessions of the store in `store`, and who holds them on this machine.
     from windlass.history._session_locks import SessionLocks as SessionLocks
     # Return what a locked file says, and whether somebody holds it; ({}, False): there is none.
@@ -417,7 +417,7 @@ if TYPE_CHECKING:
     # A call, read back: the row of its reply, what it was sent, and what stood before it.
     from windlass.report.calls import Call as Call
     # One message of a call's window.
-    from windlass.report.calls import Seen as Seen
+    from windlass.report.calls import SeenMessage as SeenMessage
     # Return the same of accounts that were read.
     from windlass.report.costs import cost_of as cost_of
     # What each phase of a session cost; models that cost nothing at the prices of `price_as`.

@@ -8,7 +8,7 @@ are never taken from a record.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -30,8 +30,8 @@ from windlass.settings.trust import is_trusted
 
 if TYPE_CHECKING:
     from windlass.api.opening import EngineCall
-    from windlass.cascade.children import ReadyCascade
     from windlass.cascade.model import Cascade
+    from windlass.cascade.ready import ReadyCascade
     from windlass.history.base import SessionStart
     from windlass.tasks.compile import Program
     from windlass.tasks.model import TaskFile
@@ -71,18 +71,22 @@ class RecordedWork:
         self,
         cascade: Cascade | Mapping[str, Any] | str | Path,
         *,
+        auto: bool,
         how: ReadingOptions = PLAIN,
-        **options: Any,
+        input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
+        warn: Callable[[str], None] | None = None,
     ) -> ReadyCascade:
         """Return the cascade as `loading.load_cascade` gives it. Raises TrustNeeded."""
         how = replace(how, record=self._asked)
-        ready = load_cascade(cascade, self.settings, self.tools, how=how, **options)
+        ready = load_cascade(
+            cascade, self.settings, self.tools, auto=auto, how=how, input=input, warn=warn
+        )
         self._check(list(ready.walk()))
         return ready
 
     def load_program(self, task: TaskFile, *, auto: bool) -> tuple[Program, Registry]:
         """Return the task as `loading.load_program` gives it. Raises TrustNeeded."""
-        from windlass.cascade.children import ReadyCascade
+        from windlass.cascade.ready import ReadyCascade
 
         program, registry = load_program(
             task, self.settings, self.tools, auto=auto, record=self._asked

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from windlass.api.opening import EngineCall, OnEvent
-from windlass.cascade.children import ReadyCascade
+from windlass.cascade.ready import ReadyCascade
 from windlass.engine.cards.maker import check_cards
 from windlass.engine.cascade_run import Access, CascadeRun
 from windlass.engine.opening import OpenSession

@@ -23,8 +23,8 @@ from windlass.api.loading import ReadingOptions, load_cascade, load_program
 from windlass.api.opening import EngineCall, SharedObjects
 from windlass.api.options import CascadeSource
 from windlass.api.sessions import Session
-from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import tool_names
+from windlass.cascade.ready import ReadyCascade
 from windlass.cascade.tools_named import chooses_tools, tools_of
 from windlass.engine.cascade import run_cascade
 from windlass.engine.opening import check_unedited, has_begun
@@ -33,7 +33,6 @@ from windlass.engine.result import Result
 from windlass.engine.resume.resuming import (
     change_definition,
     check_sent_time,
-    definition_of,
     fork_run,
     restore_journal,
     resume_run,
@@ -118,7 +117,7 @@ async def run_resumed(
     try:
         way = ", or run it on that input in a new session with --accept"
         check_same_cascade(ready.cascade, session, start, way)
-        run = resume_run(run, definition_of(ready.cascade), again)
+        run = resume_run(run, again)
         result = await run_cascade(run)
     except StepDiffers as differs:
         if not accept:

@@ -16,7 +16,8 @@ from windlass.api.batches.workers import BatchEvent, BatchLimits, BatchResult, B
 from windlass.api.loading import ReadingOptions, load_family
 from windlass.api.opening import EngineBase, EngineCall, OnEvent
 from windlass.api.options import BatchOptions, CascadeSource
-from windlass.cascade.children import ReadyCascade, family_needs, make_ready, sources_without_parent
+from windlass.cascade.children import family_needs, make_ready, sources_without_parent
+from windlass.cascade.ready import ReadyCascade
 from windlass.engine.cascade import run_cascade
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
@@ -110,7 +111,7 @@ class StartedBatch:
 
     @property
     def workers(self) -> int:
-        """How many runs go on side by side."""
+        """Return how many runs go on side by side."""
         return self.options.get("workers", 8)
 
     def open_results(
@@ -174,12 +175,14 @@ class OpenBatch:
                 if self._is_to_go_on(given, session):
                     with suppress(StepDiffers):  # what its requests depend on has changed since
                         run = self._prepare(cascade, given, opened, emit)
-                        return await run_cascade(resume_run(run, definition_of(run.cascade), ()))
+                        return await run_cascade(resume_run(run))
         with open_session(self.store, f"{new_session_id()}-{name}") as opened:
             return await run_cascade(self._prepare(cascade, given, opened, emit))
 
     def _is_to_go_on(self, given: BatchInput, session: str) -> bool:
-        """Whether a session of a row is gone on with: one that its line tells of is run anew.
+        """Return whether a session of a row is gone on with.
+
+        One that its line tells of is run anew.
 
         What completed since is taken from the record.
         """

@@ -412,7 +412,10 @@ class Rows(list[dict[str, Any]]):
     """Rows of a query: a list of dicts that can become a data frame."""
 
     def to_frame(self) -> Any:
-        """The rows as a pandas DataFrame. Raises UsageError where pandas is not installed."""
+        """Return the rows as a pandas DataFrame.
+
+        Raises UsageError where pandas is not installed.
+        """
         try:
             import pandas as pd
         except ImportError as error:

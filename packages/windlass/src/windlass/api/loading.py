@@ -16,8 +16,9 @@ from windlass.settings.settings import Settings
 from windlass.settings.trust import is_trusted, trusted_folders
 
 if TYPE_CHECKING:
-    from windlass.cascade.children import CascadeFamily, ReadyCascade
-    from windlass.cascade.load import Loaded
+    from windlass.cascade.children import CascadeFamily
+    from windlass.cascade.load import LoadedCascade
+    from windlass.cascade.ready import ReadyCascade
     from windlass.tasks.compile import Program
     from windlass.tasks.model import TaskFile
     from windlass.tools.base import Tool
@@ -183,7 +184,7 @@ def read_cascade(
                 add_cascades(registry, settings.folder / item)
         return registry if how.record is None else _asking(registry, how.record)
 
-    def read(file: Path, folders: Folders) -> Loaded:
+    def read(file: Path, folders: Folders) -> LoadedCascade:
         return load(file, lenient=how.lenient, folders=folders)
 
     named = cascade.file if isinstance(cascade, Cascade) else cascade
@@ -200,7 +201,7 @@ def read_cascade(
 
 
 def folders_of(own: Path, settings: Settings) -> Folders:
-    """Where the files must lie that a cascade in the folder `own` names.
+    """Return where the files must lie that a cascade in the folder `own` names.
 
     That is in it, in the root, and in the trusted folder around it.
     """

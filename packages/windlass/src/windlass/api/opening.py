@@ -183,12 +183,12 @@ class EngineCall:
 
     @property
     def options(self) -> EngineOptions:
-        """The options of the engine."""
+        """Return the options of the engine."""
         return self.engine.options
 
     @property
     def settings(self) -> Settings:
-        """The settings of the engine."""
+        """Return the settings of the engine."""
         return self.resources.settings
 
     def settings_with(self, model: str | None, through: str | None = None) -> Settings:
@@ -256,13 +256,13 @@ class EngineBase:
 
     @property
     def flags(self) -> dict[str, Any]:
-        """The options that are settings, by their names; None where they were not given."""
+        """Return the options that are settings, by their names; None where they were not given."""
         options: dict[str, Any] = {**self.options}
         return {name: options[name] for name in _SETTINGS}
 
     @property
     def limits(self) -> dict[str, Any]:
-        """The limits of each run. Raises UsageError for one that does not exist."""
+        """Return the limits of each run. Raises UsageError for one that does not exist."""
         limits = self.options["limits"]
         if not isinstance(limits, Mapping):
             raise UsageError(f"limits must be a mapping such as {{'budget': 2.5}}, not {limits!r}")

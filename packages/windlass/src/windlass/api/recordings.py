@@ -15,7 +15,7 @@ from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
     from windlass.history.base import Store
-    from windlass.importing.storing import Imported
+    from windlass.importing.storing import ImportResult
     from windlass.replays.named_policies import PolicyName
     from windlass.replays.outcomes import Replay
     from windlass.replays.pricing import PricesName
@@ -29,7 +29,7 @@ def import_sessions(
     form: str | None = None,
     store: str | Path | None = None,
     on_skip: Callable[[str], None] | None = None,
-) -> Imported:
+) -> ImportResult:
     """Store the sessions that other programs recorded, so that they can be shown and priced.
 
     What is in the store already is not added again; a session that grew is gone on with.
@@ -59,7 +59,9 @@ def replay(
     workers: int = 1,
     on_skip: Callable[[str], None] | None = None,
 ) -> Replay:
-    """What other policies would have cost on recorded calls, and kept in view. Nothing is sent.
+    """Return what other policies would have cost on recorded calls, and kept in view.
+
+    Nothing is sent.
 
     Args:
         recording: A session of the store, a file, a folder with files (docs/import.md lists the
@@ -82,7 +84,7 @@ def replay(
     from windlass.replays.running import replay_all
 
     settings = Settings.read({"store": store})
-    skipped = Skipped(on_skip)
+    skipped = SkippedNotes(on_skip)
     with override(settings.prices), ExitStack() as closing:
         named = policies_of(policies or ("everything", "default"))
         listed = check_prices(prices or ("own",))
@@ -127,7 +129,7 @@ def tune(
     from windlass.replays.tuning import tune_on
 
     settings = Settings.read({})
-    skipped = Skipped(on_skip)
+    skipped = SkippedNotes(on_skip)
     with override(settings.prices):
         (named,) = check_prices([prices or "own"])
         if isinstance(recordings, str | Path):
@@ -147,7 +149,7 @@ def _check_ended(store: Store, session_id: str) -> None:
         raise SessionHeld(session_id, holder.process, holder.machine)
 
 
-class Skipped(list[str]):
+class SkippedNotes(list[str]):
     """Sentences about what was left out, each told as it comes."""
 
     def __init__(self, on_skip: Callable[[str], None] | None = None) -> None:

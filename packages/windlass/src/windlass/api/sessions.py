@@ -17,7 +17,7 @@ from windlass.errors import StoreError, UsageError
 if TYPE_CHECKING:
     from windlass.api.opening import EngineBase, EngineCall
     from windlass.api.options import CascadeSource
-    from windlass.cascade.children import ReadyCascade
+    from windlass.cascade.ready import ReadyCascade
     from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.opening import OpenSession
     from windlass.engine.result import Result
@@ -68,7 +68,7 @@ class Session:
 
     @property
     def session_id(self) -> str | None:
-        """The session in the store (None: nothing was said yet)."""
+        """Return the session in the store (None: nothing was said yet)."""
         return self._run.record.session_id if self._run is not None and self._started else None
 
     def attach(self, result: Result, run: CascadeRun) -> Result:

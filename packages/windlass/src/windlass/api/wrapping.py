@@ -95,7 +95,7 @@ def wrap(
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedCalls:
     """What a store holds of a client: its sessions, and how many calls were added this time.
 
     `bare` of these calls have no messages: their requests could not be read, or their conversation
@@ -117,7 +117,7 @@ class ClientReport(WrapReport):
     _saved: dict[tuple[str, str], int] = field(default_factory=dict, repr=False)
     """How many calls are saved, by store and session."""
 
-    def save(self, store: str | Path | None = None) -> Saved:
+    def save(self, store: str | Path | None = None) -> SavedCalls:
         """Put all calls that are over into a store, where everything reads them as a run's.
 
         Each conversation is a session, with what its calls were sent, hidden and answered, why, and
@@ -151,7 +151,7 @@ class ClientReport(WrapReport):
                 added += conversation.add(own, contents)
                 self._saved[place] = len(own)
         bare = sum(call.number not in contents for call in added)
-        return Saved(tuple(sessions), len(added), bare)
+        return SavedCalls(tuple(sessions), len(added), bare)
 
     def _now(self) -> tuple[list[WrappedCall], Mapping[int, CallContents]]:
         """Return the calls that are over, and what was said in them, as they are now."""

@@ -64,7 +64,7 @@ _LEFT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Cleared:
+class Clearing:
     """What a provider cleared from a request: the results of its oldest `uses` tool calls.
 
     Those of `excluded` tools do not count.

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from windlass.caching.breakpoints import Breakpoints, Outlook, Place, Tools, mark_rules, marks
-from windlass.caching.meter import Cleared
+from windlass.caching.meter import Clearing
 from windlass.caching.pauses import Lifetime, Pauses
 from windlass.caching.prices import Prices
 from windlass.messages import Message, ToolSpec
@@ -46,12 +46,12 @@ class Trust:
 
     @property
     def cold(self) -> bool:
-        """Whether the next call is planned as though nothing were cached."""
+        """Return whether the next call is planned as though nothing were cached."""
         return self.missed > 0
 
     @property
     def absent(self) -> bool:
-        """Whether calls are planned as though there were no cache at all."""
+        """Return whether calls are planned as though there were no cache at all."""
         return self.missed >= GIVEN_UP
 
     def heard(
@@ -90,7 +90,7 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentRequest:
     """A request with its marks, for comparison with the next one.
 
     The first `shared` messages are those of the request before; `goes_on`: they are all it had. Of
@@ -110,7 +110,7 @@ class Sent:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The request's marks, in order."""
+        """Return the request's marks, in order."""
         return self.marks.places
 
 
@@ -139,8 +139,8 @@ class CacheState:
     trust: Trust = field(default_factory=Trust)
     pauses: Pauses = field(default_factory=Pauses)
     lifetime: Lifetime = field(default_factory=Lifetime)
-    sent: Sent | None = None
-    cleared: Cleared = field(default_factory=Cleared)
+    sent: SentRequest | None = None
+    cleared: Clearing = field(default_factory=Clearing)
     written: int = 0
     written_long: int = 0
 
@@ -155,7 +155,7 @@ class CacheState:
 
     @property
     def planned_prices(self) -> Prices:
-        """The prices of the time for which most of what was written so far is kept."""
+        """Return the prices of the time for which most of what was written so far is kept."""
         long, rules = self.prices.write_long, self._rules
         if rules is None or long is None or 2 * self.written_long <= self.written:
             return self.prices
@@ -165,7 +165,7 @@ class CacheState:
 
     @property
     def takes_marks(self) -> bool:
-        """Whether its requests are marked, so that only what precedes a mark is written."""
+        """Return whether its requests are marked, so that only what precedes a mark is written."""
         return self._rules is not None
 
     def written_anew(
@@ -210,12 +210,12 @@ class CacheState:
         messages: Sequence[Message],
         tools: Sequence[ToolSpec],
         outlook: Outlook = Outlook(),  # noqa: B008 - frozen
-    ) -> Sent:
+    ) -> SentRequest:
         """Return the next request with its marks."""
         sent, offered = tuple(messages), tuple(tools)
         before = self.sent
         if before is None or before.tools != offered:  # nothing is shared with the request before
-            before = Sent((), offered, weight=Tools.of(offered) if self._rules else None)
+            before = SentRequest((), offered, weight=Tools.of(offered) if self._rules else None)
         shared = same_until(sent, before.messages)
         placed, written = Breakpoints(), None
         if self._rules is not None:
@@ -230,7 +230,7 @@ class CacheState:
             written = placed.places[-1][0] + 1 if placed.places else 0
         goes_on = shared == len(before.messages)
         held = shared if before.written is None else min(shared, before.written)
-        return Sent(sent, offered, placed, before.weight, shared, held, written, goes_on)
+        return SentRequest(sent, offered, placed, before.weight, shared, held, written, goes_on)
 
 
 def same_until(messages: tuple[Message, ...], before: tuple[Message, ...]) -> int:

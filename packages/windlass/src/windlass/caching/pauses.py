@@ -93,7 +93,7 @@ class Pauses:
         self.begun = at if self.begun is None else self.begun
 
     def gap_at(self, at: float) -> float | None:
-        """Seconds from the start of the last call to `at` (None: not known).
+        """Return seconds from the start of the last call to `at` (None: not known).
 
         If `at` is before the answer, which makes no sense, the pause is 0.
         """
@@ -103,12 +103,12 @@ class Pauses:
 
     @property
     def gap(self) -> float | None:
-        """Seconds between the starts of the last call and the next one (None: not known)."""
+        """Return seconds between the starts of the last call and the next one (None: not known)."""
         return None if self.called is None else self.gap_at(self.called)
 
     @property
     def assumed(self) -> str:
-        """What is assumed if the times make no sense; empty if they do, or are not known."""
+        """Return what is assumed if the times make no sense; empty if they do, or are not known."""
         if self.answered is None or self.called is None or self.called >= self.answered:
             return ""
         early = self.answered - self.called

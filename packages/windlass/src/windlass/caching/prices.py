@@ -53,7 +53,7 @@ class Prices:
 
     @property
     def caches(self) -> bool:
-        """Whether tokens are ever cheaper because they were sent before."""
+        """Return whether tokens are ever cheaper because they were sent before."""
         return self.read < 1
 
     def factor(self, tokens: float) -> float:
@@ -61,7 +61,10 @@ class Prices:
         return tier_factor(self.tiers, tokens) if self.tiers else 1.0
 
     def lapsed(self, seconds: float | None) -> bool:
-        """Whether a prefix last used so many seconds ago has expired (None: not known, so no)."""
+        """Return whether a prefix last used so many seconds ago has expired.
+
+        None: not known, so no.
+        """
         return seconds is not None and self.ttl_s is not None and seconds > self.ttl_s
 
 

@@ -43,7 +43,7 @@ class CachedPieces:
 
     @property
     def tokens(self) -> float:
-        """The tokens of the request."""
+        """Return the tokens of the request."""
         return self.sums[-1] if self.sums else 0.0
 
 

@@ -334,7 +334,10 @@ def tier_factor_of(provider: str, model: str, word: str) -> float | None:
 
 
 def listed_search_fee(provider: str, model: str, searches: int) -> float | None:
-    """US dollars that a request's searches of the web cost beside its tokens; None: not known."""
+    """Return US dollars that a request's searches of the web cost beside its tokens.
+
+    None: not known.
+    """
     by_request, fee = _SEARCH_REQUEST.get(provider, (None, 0.0))
     if by_request is not None and by_request.match(model):
         return fee * min(searches, 1)

@@ -125,7 +125,7 @@ def override(prices: Mapping[str, Override]) -> Iterator[None]:
 
 
 def split_model(name: str) -> tuple[str, str]:
-    """`provider/model` as its two halves. Raises UsageError where there is no provider."""
+    """Return `provider/model` as its two halves. Raises UsageError where there is no provider."""
     provider, slash, model = name.partition("/")
     if not slash or not provider or not model:
         raise UsageError(
@@ -154,7 +154,9 @@ _ELSEWHERE: Final = re.compile(
 
 @cache
 def _in_table(name: str) -> tuple[str, str] | None:
-    """The provider and the model of `provider/model` that the table holds; None: it does not.
+    """Return the provider and the model of `provider/model` that the table holds.
+
+    None: it does not.
 
     A record may name Bedrock's or Vertex's name of a model beside the vendor's.
     """
@@ -183,7 +185,10 @@ def is_own(name: str) -> bool:
 
 
 def rate(name: str) -> Rate | None:
-    """The rate of `provider/model`: the user's own, else the listed one; None: neither is."""
+    """Return the rate of `provider/model`: the user's own, else the listed one.
+
+    None: neither is.
+    """
     listed = _listed(name) or _documented(name)
     own = _OVERRIDES.get({}).get(name)
     if own is None:
@@ -283,7 +288,7 @@ def _starts(constraint: object) -> date:
 
 
 def table_date() -> str:
-    """Which table this is: the package's version and its newest price in force, ISO date."""
+    """Return which table this is: the package's version and its newest price in force, ISO date."""
     from genai_prices import data_snapshot
 
     today = _today()
@@ -331,7 +336,7 @@ def cost(
     searches: int = 0,
     tier: str = "",
 ) -> float | None:
-    """US dollars of one call; `tokens_in` includes the cached and the written ones.
+    """Return US dollars of one call; `tokens_in` includes the cached and the written ones.
 
     None: no price is known, of the model, of its searches or of the tier that it ran at. Steps by
     length and cache prices are the table's; a user's own price has no steps. Cached tokens are
@@ -360,7 +365,7 @@ def _token_dollars(
     written: int,
     long: int,
 ) -> float | None:
-    """US dollars of the tokens of one call, at list prices."""
+    """Return US dollars of the tokens of one call, at list prices."""
     price = rate(name)
     if price is None:
         return None
@@ -399,7 +404,7 @@ def _tier_factor(name: str, tier: str) -> float | None:
 
 
 def search_fee(name: str, searches: int) -> float | None:
-    """US dollars that `searches` of the web for one request cost besides its tokens.
+    """Return US dollars that `searches` of the web for one request cost besides its tokens.
 
     None: no price is known. A user's own price takes precedence over the table's.
     """
@@ -424,7 +429,7 @@ def money_but_for(dollars: float | None, unpriced: int, what: str = "call") -> s
 
 
 def money(dollars: float | None, digits: int | None = None) -> str:
-    """US dollars for people, with their sign first: `-$0.1200`.
+    """Return US dollars for people, with their sign first: `-$0.1200`.
 
     With so many `digits`, or else four of less than a dollar and two of more; `no price` where none
     is known.
@@ -560,12 +565,12 @@ def is_local(model: str) -> bool:
 
 
 def input_dollars(price: Rate, units: float) -> float:
-    """US dollars of `units` fresh input tokens of the first tier."""
+    """Return US dollars of `units` fresh input tokens of the first tier."""
     return units * price.input / 1e6
 
 
 def output_dollars(price: Rate, tokens_in: int, tokens_out: int) -> float:
-    """US dollars of a reply to a request of so many tokens; as `cost`, but faster."""
+    """Return US dollars of a reply to a request of so many tokens; as `cost`, but faster."""
     return tokens_out * price.output * tier_factor(price.output_tiers, tokens_in) / 1e6
 
 

@@ -80,7 +80,10 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def plain_values(values: dict[str, Any]) -> dict[str, Any]:
-    """The input of a sub-cascade: no value is a template, which would be taken as it stands."""
+    """Return the input of a sub-cascade.
+
+    No value is a template, which would be taken as it stands.
+    """
     for name, value in values.items():
         if isinstance(value, str) and ("{{" in value or "{%" in value):
             raise refuse(

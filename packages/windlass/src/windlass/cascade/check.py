@@ -23,7 +23,7 @@ from windlass.cascade.deterministic import BESIDE_TOOL, INPUTS, SQL
 from windlass.cascade.flow import is_graph, may_have_run
 from windlass.cascade.handoffs import END, ROUTE_TO, targets_of
 from windlass.cascade.layers import choosing_layers, merge_layers
-from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
+from windlass.cascade.load import LoadedCascade, PartialCascade, sort_mistakes
 from windlass.cascade.model import PARENT, REACHES, Phase, can_choose
 from windlass.cascade.needs import needs_of
 from windlass.cascade.options import WEIGHTS, InterPhase
@@ -35,7 +35,7 @@ from windlass.cascade.tools_at_hand import CHOICES, ToolsAtHand
 from windlass.errors import Mistake, WindlassError, did_you_mean
 from windlass.messages import ToolSpec
 from windlass.safety.files import PROMPT_BYTES, MissingFileError, UnreadableError
-from windlass.text.lookups import Used, find_names
+from windlass.text.lookups import NameUse, find_names
 from windlass.text.templates import (
     CALLOUT,
     JUDGED,
@@ -54,7 +54,7 @@ _WORDS_FOR_TRUTH: Final = frozenset({"true", "false", "yes", "no", "0", "1", "no
 
 
 def check(
-    loaded: Loaded,
+    loaded: LoadedCascade,
     *,
     tools: Registry | None = None,
     servers: Collection[str] = (),
@@ -411,7 +411,7 @@ class _Checker:
     # ---- people ----------------------------------------------------------------------
 
     def decisions(self, index: int, phase: Phase) -> Iterator[Mistake]:
-        """Where an answer leads that is neither a phase nor an action."""
+        """Yield where an answer leads that is neither a phase nor an action."""
         if phase.tool is not None:
             for key in ("decision_points", "human_input"):
                 if getattr(phase, key):
@@ -426,7 +426,7 @@ class _Checker:
                 yield self.mistake(("phases", index, "decision_points", "routing", key), text)
 
 
-def unknown_names(path: Path, template: str) -> list[Used]:
+def unknown_names(path: Path, template: str) -> list[NameUse]:
     """Return the names of a template that nothing at its place gives. Raises TemplateError."""
     names = _names_at(path)
     return [each for each in find_names(template) if not each.of and each.name not in names]
@@ -496,7 +496,7 @@ def way_mistakes(
 def call_mistakes(
     partial: PartialCascade, index: int, phase: Phase, tools: Registry | None
 ) -> Iterator[Mistake]:
-    """Arguments that the tool of a phase does not take, or needs."""
+    """Yield arguments that the tool of a phase does not take, or needs."""
     base: Path = ("phases", index)
     if phase.tool is None or (spec := _spec_of(tools, phase.tool)) is None:
         return

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path as FilePath
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from windlass.cascade.check import check
 from windlass.cascade.flow import certain, keys_set, may_have_run
 from windlass.cascade.layers import injector_folders, load_own_injectors
-from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
+from windlass.cascade.load import LoadedCascade, PartialCascade, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
 from windlass.cascade.model_names import with_model_names
 from windlass.cascade.needs import InputNeed, input_needs, names_of
+from windlass.cascade.ready import Place, ReadyCascade, output_names
 from windlass.cascade.source import Path
 from windlass.cascade.templates import templates_of
 from windlass.cascade.tool_cascades import (
@@ -36,7 +36,7 @@ from windlass.declared import ModelNames
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
 from windlass.injectors.markdown import folder_in
 from windlass.injectors.matched import Knowledge
-from windlass.safety.files import HERE, Folders, UnreadableError
+from windlass.safety.files import Folders, UnreadableError
 from windlass.settings.settings import Settings
 from windlass.tools.registry import Registry
 
@@ -46,45 +46,12 @@ DEPTH: Final = 5
 CASCADES: Final = 1_000
 """How many sub-cascades one cascade may come to, each counted as often as it would run."""
 
-Place: TypeAlias = tuple[int, int]
-"""Where a sub-cascade is named: the phase's index, and its position in `sub_cascades`."""
-
-
-class ReadyCascade(NamedTuple):
-    """A checked cascade, the tools it may use, and its sub-cascades."""
-
-    cascade: Cascade
-    registry: Registry
-    children: Mapping[Place, ReadyCascade]
-    tool_cascades: Mapping[str, ReadyCascade] = MappingProxyType({})
-    """The cascades that are tools of it or of one below, by their file; the top alone has them."""
-    folders: Folders = HERE
-    """Where the files must lie that it names."""
-
-    def copy_for_run(self) -> ReadyCascade:
-        """The same for a run of its own beside others: tools of its servers are not theirs."""
-        children = {place: child.copy_for_run() for place, child in self.children.items()}
-        tools = {file: each.copy_for_run() for file, each in self.tool_cascades.items()}
-        own = self.registry.copy()
-        return self._replace(registry=own, children=children, tool_cascades=tools)
-
-    @property
-    def sessions(self) -> int:
-        """How many sessions it comes to: its own, and those of its sub-cascades."""
-        return 1 + sum(child.sessions for child in self.children.values())
-
-    def walk(self) -> Iterator[ReadyCascade]:
-        """It, and all below it, in the order of the file; then the cascades that are tools."""
-        yield self
-        for child in (*self.children.values(), *self.tool_cascades.values()):
-            yield from child.walk()
-
 
 @dataclass(frozen=True, slots=True)
 class CascadeFamily:
     """A cascade as it was read, with those that it names; `mistakes` are those of naming them."""
 
-    loaded: Loaded
+    loaded: LoadedCascade
     tools: Registry
     children: Mapping[Place, CascadeFamily] = field(default_factory=dict[Place, "CascadeFamily"])
     mistakes: tuple[Mistake, ...] = ()
@@ -98,7 +65,7 @@ class CascadeFamily:
             if partial is not None:
                 yield place, partial.cascade.phases[place[0]].sub_cascades[place[1]], child
 
-    def changed(self, change: Callable[[Loaded, Registry], Loaded]) -> CascadeFamily:
+    def changed(self, change: Callable[[LoadedCascade, Registry], LoadedCascade]) -> CascadeFamily:
         """Return the same, with what each file holds changed."""
         children = {place: child.changed(change) for place, child in self.children.items()}
         tools = {file: each.changed(change) for file, each in self.tool_cascades.items()}
@@ -113,11 +80,11 @@ class CascadeFamily:
 
 
 def read_family(
-    loaded: Loaded,
+    loaded: LoadedCascade,
     tools: Registry,
     file: FilePath | None,
     registry_of: Callable[[FilePath], Registry],
-    read: Callable[[FilePath, Folders], Loaded],
+    read: Callable[[FilePath, Folders], LoadedCascade],
 ) -> CascadeFamily:
     """Return the cascade and all that it names, read from their files; nothing is checked yet.
 
@@ -150,11 +117,11 @@ class _Reading:
     """The work in hand: each file is read once."""
 
     registry_of: Callable[[FilePath], Registry]
-    load: Callable[[FilePath, Folders], Loaded]
+    load: Callable[[FilePath, Folders], LoadedCascade]
     folders: Folders
     """In which what is named must lie, and besides in the folder of the file that names it."""
-    read: dict[FilePath, tuple[Loaded, Registry]] = field(
-        default_factory=dict[FilePath, tuple[Loaded, Registry]]
+    read: dict[FilePath, tuple[LoadedCascade, Registry]] = field(
+        default_factory=dict[FilePath, tuple[LoadedCascade, Registry]]
     )
     count: int = 0
     """Of the sub-cascades so far."""
@@ -174,7 +141,7 @@ class _Reading:
         return {file: family for file, family in self.of_tools.items() if family is not None}
 
     def circles(self) -> list[Mistake]:
-        """Where cascades that call each other as tools would do so without end."""
+        """Return where cascades that call each other as tools would do so without end."""
         graph: dict[str, set[str]] = {}
         for above, below in self.names:
             graph.setdefault(above, set()).add(below)
@@ -219,7 +186,7 @@ class _Reading:
         return mistakes
 
     def family(
-        self, loaded: Loaded, tools: Registry, chain: tuple[FilePath, ...], depth: int
+        self, loaded: LoadedCascade, tools: Registry, chain: tuple[FilePath, ...], depth: int
     ) -> CascadeFamily:
         """`chain` are the files from the cascade that runs to this one.
 
@@ -256,8 +223,11 @@ class _Reading:
                     children[index, position] = self.family(*held, (*chain, file), depth + 1)
         return CascadeFamily(loaded, tools, children, tuple(mistakes))
 
-    def file(self, file: FilePath) -> tuple[Loaded, Registry]:
-        """What a file holds, and the tools for it. Raises UsageError where it cannot be read."""
+    def file(self, file: FilePath) -> tuple[LoadedCascade, Registry]:
+        """Return what a file holds, and the tools for it.
+
+        Raises UsageError where it cannot be read.
+        """
         real = file.resolve()
         if real not in self.read:
             loaded = self.load(file, self.folders.with_first(file.parent))
@@ -349,13 +319,6 @@ def _outputs(family: CascadeFamily) -> dict[int, list[str]]:
         if sub.context_out and child.loaded.partial is not None:
             names.setdefault(index, []).extend(output_names(child.loaded.partial.cascade))
     return names
-
-
-def output_names(child: Cascade) -> dict[str, str | None]:
-    """What templates call the outputs of a sub-cascade, with the phase each is of (None: all)."""
-    names: dict[str, str | None] = {phase.name: phase.name for phase in child.phases}
-    names |= {f"{child.cascade_id}_{phase.name}": phase.name for phase in child.phases}
-    return {**names, child.cascade_id: None}
 
 
 def _ungiven(family: CascadeFamily) -> Iterator[Mistake]:
@@ -499,7 +462,7 @@ def _sees_input(phase: Phase) -> bool:
     return shown or phase.context_strategy is not None or judged
 
 
-def sources_without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
+def sources_without_parent(loaded: LoadedCascade) -> tuple[Mistake, ...]:
     """Return one mistake for each source that only a cascade which runs this one could give."""
     cascade, partial, mistakes = loaded.cascade, loaded.partial, list[Mistake]()
     assert partial is not None

@@ -119,7 +119,9 @@ def reach(
     exclude: frozenset[str],
     own: Collection[str] | None = None,
 ) -> list[str]:
-    """The phases that `word` stands for after those that have `ran`: a name stands for itself.
+    """Return the phases that `word` stands for after those that have `ran`.
+
+    A name stands for itself.
 
     Where nobody knows what has (None) so does a word. `first` and `previous` are phases of the
     cascade's `own` (None: all are).
@@ -179,7 +181,7 @@ class PhaseDefaults:
         return settings_text(f"phase {self.phase!r} {self.words}", rows)
 
 
-class Explained(list[T]):
+class Explanations(list[T]):
     """One entry for each phase or task; printed, a text for people."""
 
     def __str__(self) -> str:
@@ -187,7 +189,7 @@ class Explained(list[T]):
 
 
 def settings_text(title: str, rows: Sequence[tuple[str, Any, str]]) -> str:
-    """Settings under a title, a line each: name, value, where the value comes from."""
+    """Return settings under a title, a line each: name, value, where the value comes from."""
     width = max(len(name) for name, _, _ in rows)
     lines = [
         f"{INDENT}{name:<{width}}  {'-' if value is None else value}  ({origin})"
@@ -198,9 +200,9 @@ def settings_text(title: str, rows: Sequence[tuple[str, Any, str]]) -> str:
 
 def explain_defaults(
     cascade: Cascade, settings: Settings | None = None
-) -> Explained[PhaseDefaults]:
+) -> Explanations[PhaseDefaults]:
     """Per phase, every setting with its origin, and what the phase will see in words."""
-    entries = Explained[PhaseDefaults]()
+    entries = Explanations[PhaseDefaults]()
     for phase in cascade.phases:
         rule = compile_rule(cascade, phase, settings)
         listed = (

@@ -100,7 +100,7 @@ class HumanInput(Model):
 
     @property
     def choices(self) -> tuple[AnswerOption, ...]:
-        """The answers to choose from; none: any."""
+        """Return the answers to choose from; none: any."""
         if self.options:
             return tuple(self.options)
         labels = ["yes", "no"] if self.type == "confirmation" else list[str]()
@@ -110,7 +110,7 @@ class HumanInput(Model):
 
     @property
     def asks_if(self) -> str | None:
-        """The condition as a template."""
+        """Return the condition as a template."""
         if self.condition is None or "{" in self.condition:
             return self.condition
         return f"{{{{ {self.condition} }}}}"

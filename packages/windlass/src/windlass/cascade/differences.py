@@ -10,7 +10,7 @@ from typing import Final
 
 from windlass.caching.rates import many
 from windlass.cascade.flow import is_graph
-from windlass.cascade.load import Loaded, PartialCascade
+from windlass.cascade.load import LoadedCascade, PartialCascade
 from windlass.cascade.model import Phase, own_tackle
 from windlass.cascade.source import Path
 from windlass.cascade.templates import templates_of
@@ -22,7 +22,7 @@ from windlass.text.templates import OUTPUT_OF, PhaseOutput, TemplateError
 _ELSEWHERE: Final = "elsewhere it holds what the tools of the last turn gave, too"
 
 
-def differences(loaded: Loaded) -> Iterator[Mistake]:
+def differences(loaded: LoadedCascade) -> Iterator[Mistake]:
     """Yield what is different here, with the place that says it."""
     if (partial := loaded.partial) is None:
         return
@@ -76,7 +76,7 @@ def _of_graphs(partial: PartialCascade) -> Iterator[Mistake]:
 
 
 def _of_children(partial: PartialCascade, base: Path, phase: Phase) -> Iterator[Mistake]:
-    """Words of sources that elsewhere may mean a phase of a sub-cascade."""
+    """Yield words of sources that elsewhere may mean a phase of a sub-cascade."""
     below = {"previous": phase, "first": partial.cascade.phases[0]}
     for place, source in phase.sources.items():
         runs = below.get(source.phase)

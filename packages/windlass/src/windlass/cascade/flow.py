@@ -205,7 +205,10 @@ def keys_set(cascade: Cascade, phase: Phase, tools: Registry) -> frozenset[str] 
 
 
 def _may_set_any(name: str, tools: Registry) -> bool:
-    """Whether a tool may set any key: it has the state, and is none of ours that leave it alone."""
+    """Return whether a tool may set any key.
+
+    It has the state, and is none of ours that leave it alone.
+    """
     if name == _SETS_ANY:
         return True
     try:

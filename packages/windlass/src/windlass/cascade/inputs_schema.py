@@ -85,7 +85,7 @@ class InputField(Model):
 
     @property
     def is_parameter_needed(self) -> bool:
-        """Whether a call of the cascade as a tool must give it."""
+        """Return whether a call of the cascade as a tool must give it."""
         return self.default is None and self.required is not False
 
 

@@ -130,7 +130,7 @@ def _switched_off(settings: Settings | None, flag: str) -> str:
 def window_layers(
     cascade: Cascade, phase: Phase, settings: Settings | None = None, limit: int | None = None
 ) -> list[Layer]:
-    """Who says what of a phase's window, the furthest first."""
+    """Return who says what of a phase's window, the furthest first."""
     layers: list[Layer] = []
     if settings is not None:
         own = [settings[name] for name in ("keep_recent_turns", "keep_recent_images")]
@@ -168,7 +168,9 @@ def _chooses(cascade: Cascade, phase: Phase) -> bool:
 def context_choice(
     cascade: Cascade, phase: Phase, commit: str, settings: Settings | None = None
 ) -> tuple[Choosing | None, str]:
-    """What a phase chooses by (None: it does not). Raises UsageError for contradicting options.
+    """Return what a phase chooses by (None: it does not).
+
+    Raises UsageError for contradicting options.
 
     With it the user's setting that keeps the phase from choosing ('': none does). `commit` is that
     of the phase's windows; phases in `from_phases` stay words.

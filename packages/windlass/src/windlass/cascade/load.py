@@ -1,7 +1,7 @@
 """Cascade files: read, turned into models, every mistake with its file and line.
 
 What cannot be read at all raises. What can be read but is no valid cascade is
-`Loaded` all the same: with its mistakes, and with a partial in which the bad parts
+`LoadedCascade` all the same: with its mistakes, and with a partial in which the bad parts
 are left out, so that `check` can go on and say everything at once.
 
 Instructions that are a file's: `"@prompts/ask.md"` is the text of that file, beside the cascade.
@@ -105,7 +105,7 @@ class PartialCascade:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedCascade:
     """What a text holds: a cascade, or the mistakes that keep it from being one.
 
     `partial` is None where nothing in it can be looked at further. `warnings` tell what was left
@@ -119,12 +119,12 @@ class Loaded:
 
     @property
     def file(self) -> str:
-        """What messages call the file."""
+        """Return what messages call the file."""
         return self.reading.file
 
     @property
     def cascade(self) -> Cascade:
-        """The cascade; raises CascadeError with all mistakes of form where there are any."""
+        """Return the cascade; raises CascadeError with all mistakes of form where there are any."""
         if self.mistakes or self.partial is None:
             raise CascadeError(self.mistakes)
         return self.partial.cascade
@@ -136,7 +136,9 @@ def _mistake(reading: ParsedText, path: Path, line: int | None, text: str) -> Mi
     return Mistake(reading.file, line, f"{place}: {text}" if place else text)
 
 
-def load(path: FilePath | str, *, lenient: bool = False, folders: Folders | None = None) -> Loaded:
+def load(
+    path: FilePath | str, *, lenient: bool = False, folders: Folders | None = None
+) -> LoadedCascade:
     """Read a cascade file: JSON (.json) or YAML (.yaml, .yml).
 
     `lenient`: keys that are not known are left out with a warning. `folders`: where the files may
@@ -181,7 +183,7 @@ def parse(
     format: Format,  # noqa: A002  # the word for it
     lenient: bool = False,
     folders: Folders = HERE,
-) -> Loaded:
+) -> LoadedCascade:
     """Read the text of a cascade; `name` is what messages call it, the others are as in `load`.
 
     Raises:
@@ -206,21 +208,21 @@ def parse(
 
 def from_python(
     cascade: Cascade | Mapping[str, Any], *, lenient: bool = False, folders: Folders = HERE
-) -> Loaded:
+) -> LoadedCascade:
     """Return a cascade made in Python, or the data of one, as if loaded: places have no lines."""
     if isinstance(cascade, Cascade):
         data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
         reading = ParsedText(f"cascade {cascade.cascade_id!r}", data, folders=folders)
-        return Loaded(reading, (), PartialCascade(cascade, reading))
+        return LoadedCascade(reading, (), PartialCascade(cascade, reading))
     given = cascade.get("cascade_id")
     file = f"cascade {given!r}" if isinstance(given, str) else "the cascade"
     return validate(ParsedText(file, dict(cascade), folders=folders), lenient=lenient)
 
 
-def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
+def validate(reading: ParsedText, *, lenient: bool = False) -> LoadedCascade:
     """Return what data that was read holds: a cascade, or what keeps it from being one."""
     if (other := not_a_cascade(reading.data)) is not None:
-        return Loaded(reading, (Mistake(reading.file, reading.line(()), other),), None)
+        return LoadedCascade(reading, (Mistake(reading.file, reading.line(()), other),), None)
     data, warnings = without_foreign_keys(reading)
     if lenient:
         data, changed = lenient_values(data)
@@ -255,7 +257,7 @@ def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
     mistakes += _read_as_others(
         reading, [sentences.path_of(error, reading.data) for error in errors]
     )
-    return Loaded(reading, sort_mistakes(mistakes), partial, sort_mistakes(warnings))
+    return LoadedCascade(reading, sort_mistakes(mistakes), partial, sort_mistakes(warnings))
 
 
 def _in_file(error: ErrorDetails, reading: ParsedText, then: str = "") -> Mistake:
@@ -328,7 +330,10 @@ def _no_file(path: FilePath) -> UsageError:
 
 
 def _validate(reading: ParsedText, data: Any) -> tuple[list[ErrorDetails], PartialCascade | None]:
-    """What is wrong with the data that was read, and what remains without it (None: nothing)."""
+    """Return what is wrong with the data that was read, and what remains without it.
+
+    None: nothing.
+    """
     moved = bodies_in(data) if isinstance(data.get("phases"), list) else {}
     cascade, errors = _held(data)
     if cascade is not None:

@@ -53,7 +53,7 @@ class MemoryBanks(Model):
 
 
 def as_banks(value: str | Sequence[str] | MemoryBanks) -> MemoryBanks:
-    """Banks as an object: those that are only named are both read and written."""
+    """Return banks as an object: those that are only named are both read and written."""
     if isinstance(value, MemoryBanks):
         return value
     names = (value,) if isinstance(value, str) else tuple(value)

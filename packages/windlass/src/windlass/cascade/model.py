@@ -212,13 +212,13 @@ class Rules(Model):
 
     @property
     def templates(self) -> dict[str, str]:
-        """The templates in it, by their keys."""
+        """Return the templates in it, by their keys."""
         names = ("retry_instructions", "turn_prompt", "loop_until_prompt")
         return {name: text for name in names if (text := getattr(self, name)) is not None}
 
     @property
     def limits(self) -> dict[str, float | None]:
-        """What of the run's limits the phase has, too."""
+        """Return what of the run's limits the phase has, too."""
         names = ("budget", "max_tokens", "max_seconds")
         return {name: getattr(self, name) for name in names}
 
@@ -369,7 +369,7 @@ class Phase(GenerationSettings, WithInjectors, WithTool):
 
     @property
     def sources(self) -> dict[tuple[str | int, ...], ContextSource]:
-        """What the phase names of earlier ones, by its place in the phase."""
+        """Return what the phase names of earlier ones, by its place in the phase."""
         named = self.context.from_ if self.context is not None else ()
         found: dict[tuple[str | int, ...], ContextSource] = {
             ("context", "from", at): each for at, each in enumerate(named)
@@ -496,12 +496,12 @@ class Cascade(GenerationSettings, WithInjectors):
 
     @property
     def file(self) -> str:
-        """The file from which it was loaded; empty where it came from none."""
+        """Return the file from which it was loaded; empty where it came from none."""
         return self._origin.file
 
     @property
     def is_lenient(self) -> bool:
-        """Whether what is not known was left out when it was read."""
+        """Return whether what is not known was left out when it was read."""
         return self._origin.lenient
 
     def where(self, place: str) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from windlass.cascade.compile import reach
 from windlass.cascade.flow import certain
 from windlass.cascade.inputs_schema import InputField, fields_of
-from windlass.cascade.load import Loaded, PartialCascade
+from windlass.cascade.load import LoadedCascade, PartialCascade
 from windlass.cascade.templates import Template, templates_of
 from windlass.errors import Mistake, did_you_mean
 from windlass.text.lookups import lookups
@@ -65,7 +65,7 @@ class InputNeed:
 
 
 def input_needs(
-    loaded: Loaded, own: Mapping[int, Collection[str]] = MappingProxyType({})
+    loaded: LoadedCascade, own: Mapping[int, Collection[str]] = MappingProxyType({})
 ) -> tuple[InputNeed, ...]:
     """Return what a checked cascade needs of its input, each name once, in the order of use.
 
@@ -97,7 +97,7 @@ def _described(name: str, field: InputField | None) -> str:
     return f"{name!r} ({field.description})" if field and field.description else repr(name)
 
 
-def undeclared_inputs(loaded: Loaded) -> Iterator[Mistake]:
+def undeclared_inputs(loaded: LoadedCascade) -> Iterator[Mistake]:
     """A warning for each template that uses a name of the input which `inputs_schema` leaves out.
 
     A cascade without `inputs_schema` says nothing of its input.

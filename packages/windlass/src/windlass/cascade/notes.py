@@ -14,7 +14,7 @@ from windlass.cascade.callout_rules import FILTER, MESSAGES
 from windlass.cascade.decision_points import HumanInput
 from windlass.cascade.deterministic import ASKING, DEFAULT
 from windlass.cascade.evaluators import HumanEval
-from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
+from windlass.cascade.load import LoadedCascade, PartialCascade, sort_mistakes
 from windlass.cascade.memory_banks import REMEMBER, SEARCH
 from windlass.cascade.model import Phase, tool_names
 from windlass.cascade.needs import undeclared_inputs
@@ -32,7 +32,7 @@ class _Note(NamedTuple):
     text: str
 
 
-def notes(loaded: Loaded) -> tuple[Mistake, ...]:
+def notes(loaded: LoadedCascade) -> tuple[Mistake, ...]:
     """Return a warning for each key that may be meant in another sense, or has no effect."""
     if (partial := loaded.partial) is None:
         return ()

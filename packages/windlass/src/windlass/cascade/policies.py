@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from windlass.cascade.children import ReadyCascade
-from windlass.cascade.load import FORMATS, Loaded, load, validate
+from windlass.cascade.load import FORMATS, LoadedCascade, load, validate
 from windlass.cascade.model import Cascade
+from windlass.cascade.ready import ReadyCascade
 from windlass.cascade.source import ParsedText
 from windlass.errors import CascadeError, UsageError, did_you_mean
 from windlass.safety.foreign import parse_json
@@ -81,7 +81,7 @@ def policy_of(name: str | Path, auto_context: object = None) -> NamedPolicy:
         if not written:
             return NamedPolicy(title, auto_context=False)
         off = {"enabled": False, **_options(written, named)}
-        return NamedPolicy(title, _of_windows(named, off, inter_phase=False))
+        return NamedPolicy(title, _of_windows(named, off, {"inter_phase": False}))
     kind, colon, turns = first.partition(":")
     if kind == MASK and colon:
         if not turns.isdecimal() or turns == "0" or len(turns) > _DIGITS:
@@ -91,28 +91,30 @@ def policy_of(name: str | Path, auto_context: object = None) -> NamedPolicy:
             )
         masking = {**_ALL_OFF, "mask_observations_after": int(turns), "min_masked_chars": 100}
         options = over(masking, _options(written, named))
-        return NamedPolicy(named, _of_windows(named, options, inter_phase=False))
+        return NamedPolicy(named, _of_windows(named, options, {"inter_phase": False}))
     if first in PROFILES:
         options = _options(written, named)
-        return NamedPolicy(named, _of_windows(named, options, profile=first))
+        return NamedPolicy(named, _of_windows(named, options, {"profile": first}))
     key, equals, _ = first.partition("=")
     if equals and key.partition(".")[0] in OPTIONS:
         options = _options(named, named)
-        return NamedPolicy(named, _of_windows(named, options, profile="default"))
+        return NamedPolicy(named, _of_windows(named, options, {"profile": "default"}))
     raise UsageError(
         f"there is no policy {named!r}: {did_you_mean(first, _KNOWN)}; or OPTION=VALUE,"
         f" or a file ({', '.join(FORMATS)}) with an auto_context"
     )
 
 
-def _of_windows(named: str, options: Mapping[str, Any], **more: Any) -> Mapping[str, Any] | bool:
+def _of_windows(
+    named: str, options: Mapping[str, Any], beside: Mapping[str, Any]
+) -> Mapping[str, Any] | bool:
     """Return an `auto_context` whose windows have these options."""
-    auto = {**more, **({"intra_phase": options} if options else {})}
+    auto = {**beside, **({"intra_phase": options} if options else {})}
     return _checked(ParsedText(f"policy {named!r}", None), auto)
 
 
 def _options(written: str, named: str) -> dict[str, Any]:
-    """`a=1,b.c=x` as an object; a value is JSON where it can be read so, else a word."""
+    """Return `a=1,b.c=x` as an object; a value is JSON where it can be read so, else a word."""
     options: dict[str, Any] = {}
     for item in filter(None, _split(written)):
         name, equals, value = item.partition("=")
@@ -158,7 +160,7 @@ def _in_file(path: Path) -> Mapping[str, Any] | bool:
 def _checked(reading: ParsedText, auto_context: object) -> Mapping[str, Any] | bool:
     """Return the value, where `auto_context` may be that; mistakes have the lines of its file."""
     data = {"cascade_id": "policy", "phases": [_PHASE], "auto_context": auto_context}
-    loaded: Loaded = validate(ParsedText(reading.file, data, reading.lines))
+    loaded: LoadedCascade = validate(ParsedText(reading.file, data, reading.lines))
     if loaded.mistakes:
         raise CascadeError(loaded.mistakes)
     value: Mapping[str, Any] | bool = json.loads(json.dumps(auto_context))

@@ -42,7 +42,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _with_body(field: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
-    """`on_error` of a phase: its body is a phase without a name and without such a body."""
+    """Return `on_error` of a phase: its body is a phase without a name and without such a body."""
     same = fields.keys() - {"name", "on_error"}
     body: dict[str, Any] = {
         "type": "object",

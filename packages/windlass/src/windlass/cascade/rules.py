@@ -107,7 +107,7 @@ class TaskContext:
 
     @property
     def words(self) -> str:
-        """The same in words."""
+        """Return the same in words."""
         seen = {
             "full": "all of its parent's context",
             "subset": "what of its parent's context belongs to it",

@@ -81,7 +81,7 @@ class AttemptSettings(Model):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What attempts with it have in place of the phase's own."""
+        """Return what attempts with it have in place of the phase's own."""
         return self.model_dump(exclude_none=True, exclude={"factor"})
 
 
@@ -99,7 +99,7 @@ _OfModel: TypeAlias = Annotated[AttemptSettings, Short("factor", Attempts)]
 def _as_models(
     written: Sequence[AttemptModel] | Mapping[str, AttemptSettings | None],
 ) -> tuple[AttemptModel, ...]:
-    """Models as objects. Those of a mapping have their numbers of attempts."""
+    """Return models as objects. Those of a mapping have their numbers of attempts."""
     if not isinstance(written, Mapping):
         return tuple(written)
     says = {
@@ -154,7 +154,7 @@ class Reforge(VariedOptions):
 
     @property
     def good_enough(self) -> str | None:
-        """The validator that ends the rounds (None: there is none)."""
+        """Return the validator that ends the rounds (None: there is none)."""
         return None if self.threshold is None else self.threshold.validator
 
 
@@ -235,30 +235,30 @@ class Soundings(VariedOptions):
 
     @property
     def are_several(self) -> bool:
-        """Whether there is more to do than to run the phase as it is."""
+        """Return whether there is more to do than to run the phase as it is."""
         return sum(self.rounds) > 1 or bool(self.models)
 
     @property
     def picks(self) -> Evaluator:
-        """Who picks; one that names nothing stands for the phase's own model."""
+        """Return who picks; one that names nothing stands for the phase's own model."""
         return Evaluator.model_construct() if self.evaluator is None else self.evaluator
 
     @property
     def cost_counts(self) -> CostAware | None:
-        """How much the cost counts (None: nothing)."""
+        """Return how much the cost counts (None: nothing)."""
         cost = self.cost_aware_evaluation
         return cost if cost and cost.enabled and cost.show_costs_to_evaluator else None
 
     @property
     def joins(self) -> Aggregate | None:
-        """How outputs are joined (None: one of them wins)."""
+        """Return how outputs are joined (None: one of them wins)."""
         if isinstance(self.aggregate, Aggregate):
             return self.aggregate
         return Aggregate() if self.aggregate else None
 
     @property
     def rounds(self) -> tuple[int, ...]:
-        """How many attempts each round makes, those of reforge behind the first."""
+        """Return how many attempts each round makes, those of reforge behind the first."""
         refining = self.reforge
         if refining is None or self.joins is not None:
             return (self.factor,)
@@ -266,13 +266,13 @@ class Soundings(VariedOptions):
 
     @property
     def attempt_models(self) -> tuple[AttemptModel, ...]:
-        """The models in the order in which a round takes them, each as often as it says."""
+        """Return the models in the order in which a round takes them, each as often as it says."""
         models = _as_models(self.models)
         return tuple(each for each in models for _ in range(each.factor or 1))
 
     @property
     def judges(self) -> dict[str, str]:
-        """The tools and functions that judge, by their keys."""
+        """Return the tools and functions that judge, by their keys."""
         picks = self.picks
         found = {
             "validator": self.validator,
@@ -284,7 +284,7 @@ class Soundings(VariedOptions):
 
     @property
     def helpers(self) -> tuple[str, ...]:
-        """The models that see content of the phase beside its own."""
+        """Return the models that see content of the phase beside its own."""
         joins = self.joins
         others = (self.picks.model, joins.model if joins else None)
         named = (each.model for each in _as_models(self.models))
@@ -292,7 +292,7 @@ class Soundings(VariedOptions):
 
     @property
     def templates(self) -> dict[str, str]:
-        """The templates in it, by their keys."""
+        """Return the templates in it, by their keys."""
         joins, reforge = self.joins, self.reforge
         found = {
             "evaluator_instructions": self.evaluator_instructions,

@@ -59,7 +59,7 @@ def value_at(data: Any, path: Path) -> Any:
     return data
 
 
-class Repeated(NamedTuple):
+class RepeatedKey(NamedTuple):
     """A key that occurs twice in its object; in JSON the second value holds, in YAML the first."""
 
     path: Path
@@ -86,7 +86,7 @@ class ParsedText:
     misread: list[Path] = field(default_factory=list[Path])
     yaml: str = field(default="", repr=False)
     blocks: dict[Path, int] = field(default_factory=dict[Path, int])
-    repeated: list[Repeated] = field(default_factory=list[Repeated])
+    repeated: list[RepeatedKey] = field(default_factory=list[RepeatedKey])
     included: dict[Path, str] = field(default_factory=dict[Path, str])
     folders: Folders = HERE
     count: int = 0
@@ -188,7 +188,7 @@ def _note_places(text: str, reading: ParsedText) -> None:
         elif path and path[-1] is None:
             path[-1] = key = json.loads(piece)
             if key in seen[-1]:
-                reading.repeated.append(Repeated(_place(path), line, seen[-1][key]))
+                reading.repeated.append(RepeatedKey(_place(path), line, seen[-1][key]))
             seen[-1].setdefault(key, line)
             reading.note(_place(path), line)
         else:
@@ -323,7 +323,7 @@ class _Nodes:
             here = (*path, key.value)
             if key.value in own:
                 first = self.reading.lines[here]
-                self.reading.repeated.append(Repeated(here, line, first))
+                self.reading.repeated.append(RepeatedKey(here, line, first))
                 continue
             self.reading.note(here, line)
             own[key.value] = self.value(value, here)

@@ -95,7 +95,7 @@ def varied_in_long_form(written: Any) -> Any:
 
 
 def soundings_in_long_form(written: Any) -> Any:
-    """Soundings with one place for each thing that may be spelled in several ways."""
+    """Return soundings with one place for each thing that may be spelled in several ways."""
     if not isinstance(written, Mapping):
         return written
     data = dict(written)

@@ -55,7 +55,9 @@ def add_cascades(registry: Registry, path: Path) -> None:
 
 
 def _cascade_in(file: Path, *, in_folder: bool) -> Cascade | None:
-    """The cascade in a file; None: it is in a folder beside cascades that are tools, and is none.
+    """Return the cascade in a file.
+
+    None: it is in a folder beside cascades that are tools, and is none.
 
     Raises UsageError for a file that is named itself and holds none.
     """

@@ -1,8 +1,7 @@
 """The tools that there are for a cascade, and what is wrong with those that it names.
 
-Cascades read leniently: tools and validators that are not there are left out with warnings.
-
-A memory bank as a tool: it goes by the bank's name, and looks into that bank.
+A cascade that is read leniently leaves out tools and validators that are not there, with warnings.
+A memory bank as a tool goes by the bank's name, and looks into that bank.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Final, NamedTuple
 
 from windlass.cascade.deterministic import SQL
 from windlass.cascade.handoffs import ROUTE_TO
-from windlass.cascade.load import Loaded, PartialCascade
+from windlass.cascade.load import LoadedCascade, PartialCascade
 from windlass.cascade.model import Phase, can_choose, tool_names
 from windlass.cascade.other_products import foreign_tool
 from windlass.cascade.source import Path, without
@@ -167,7 +166,7 @@ class ToolsAtHand:
                 yield from _absent(path, place, self.not_a_validator(ward.validator))
 
     def in_tackle(self, index: int, name: str) -> Path:
-        """Where the tackle of a phase names a tool first."""
+        """Return where the tackle of a phase names a tool first."""
         base: Path = ("phases", index, "tackle")
         written, held = self.written(base), list(self.cascade.phases[index].tackle)
         as_in_file = isinstance(written, list) and base not in self.partial.kept
@@ -205,12 +204,18 @@ class ToolsAtHand:
         return None
 
     def has_wrong_validator(self, name: str) -> bool:
-        """Whether the file declares such a validator, and wrongly: that is a mistake of its own."""
+        """Return whether the file declares such a validator, and wrongly.
+
+        That is a mistake of its own.
+        """
         declared = self.written(("validators",))
         return isinstance(declared, dict) and name in declared
 
     def server_is_wrong(self, name: str) -> bool:
-        """Whether the file declares such a server, and wrongly: that is a mistake of its own."""
+        """Return whether the file declares such a server, and wrongly.
+
+        That is a mistake of its own.
+        """
         servers = self.written(("mcp_servers",))
         return isinstance(servers, dict) and name in servers
 
@@ -231,7 +236,10 @@ class ToolsAtHand:
                 yield self.mistake((*base, "rules", "approve", position), text)
 
     def _not_approved(self, phase: Phase, name: str) -> str | None:
-        """What is wrong with a tool that `rules.approve` names: it must mean one that may run."""
+        """Return what is wrong with a tool that `rules.approve` names.
+
+        It must mean one that may run.
+        """
         if phase.tackle == "manifest" and phase.tool is None:
             return self.unknown(name)
         if ":" in name and (text := self.unknown(name)):
@@ -265,7 +273,9 @@ def _no_choice(phase: Phase, choice: str) -> str:
     return f"{choice!r} is not in the tackle of this phase; {near}"
 
 
-def without_unknown_tools(loaded: Loaded, tools: Registry, servers: Collection[str] = ()) -> Loaded:
+def without_unknown_tools(
+    loaded: LoadedCascade, tools: Registry, servers: Collection[str] = ()
+) -> LoadedCascade:
     """Return what a text holds without the tools and validators that are not there, with warnings.
 
     A phase that runs such a tool stays, and fails when a run comes to it.
@@ -290,7 +300,10 @@ def without_unknown_tools(loaded: Loaded, tools: Registry, servers: Collection[s
 
 @cache
 def make_bank_tool(bank: str) -> Tool:
-    """The tool that finds what a bank holds. Raises UsageError for a name that no tool may have."""
+    """Return the tool that finds what a bank holds.
+
+    Raises UsageError for a name that no tool may have.
+    """
 
     async def look(context: ToolContext, query: str, limit: int = 5) -> str:
         """Find what is kept in this memory bank.

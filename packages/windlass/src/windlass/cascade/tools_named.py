@@ -67,7 +67,10 @@ def wards_of(phase: Phase) -> list[tuple[Place, int, Ward]]:
 
 
 def tools_named(cascade: Cascade, every: Iterable[str]) -> list[str]:
-    """The tools that phases call or run, and those that judge; a manifest may choose `every`."""
+    """Return the tools that phases call or run, and those that judge.
+
+    A manifest may choose `every`.
+    """
     names = judges_of(cascade)
     for phase in cascade.phases:
         names += every if chooses_tools(phase) else tool_names(tools_of(phase))
@@ -75,7 +78,7 @@ def tools_named(cascade: Cascade, every: Iterable[str]) -> list[str]:
 
 
 def place_of_tool(cascade: Cascade, name: str) -> tuple[str | int, ...]:
-    """Where a cascade names a tool or a judge first."""
+    """Return where a cascade names a tool or a judge first."""
     for at, phase in enumerate(cascade.phases):
         if name in tool_names(tools_of(phase)):
             return "phases", at, "tool" if phase.tool is not None else "tackle"

@@ -14,7 +14,7 @@ from windlass.cascade.check import unknown_names
 from windlass.cascade.children import CascadeFamily
 from windlass.cascade.flow import certain, may_have_run, sure_keys
 from windlass.cascade.inputs_schema import fields_of
-from windlass.cascade.load import Loaded, PartialCascade
+from windlass.cascade.load import LoadedCascade, PartialCascade
 from windlass.cascade.model import Cascade
 from windlass.cascade.needs import input_needs
 from windlass.cascade.templates import templates_of
@@ -54,7 +54,7 @@ def unset_names(
 
 
 def _of_cascade(
-    loaded: Loaded, partial: PartialCascade, inherited: frozenset[str]
+    loaded: LoadedCascade, partial: PartialCascade, inherited: frozenset[str]
 ) -> Iterator[Mistake]:
     cascade = partial.cascade
     fields = fields_of(cascade.inputs_schema)
@@ -109,7 +109,7 @@ def _uses(template: str) -> list[_Use]:
 
 
 def _use_in(lookup: Lookup) -> _Use | None:
-    """`input.key`, `state.key` or `outputs.PHASE.key` that may not be there; else None."""
+    """Return `input.key`, `state.key` or `outputs.PHASE.key` that may not be there; else None."""
     match lookup.name, lookup.needed:
         case "outputs", (phase, key, *_) if key not in PhaseOutput.NAMES and not hasattr(str, key):
             return _Use(f"outputs.{phase}", key, lookup.line)

@@ -35,7 +35,7 @@ from windlass.wire.thinking import takes_choice
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class CascadeWarning:
     """Something that costs, and is a mistake for those only who want to know of it.
 
     `mended`: a run does something about it by itself.
@@ -47,7 +47,7 @@ class Warned:
 
 def prompt_warnings(
     cascade: Cascade, tools: Registry, counter_of: Callable[[Phase], Counter]
-) -> Iterator[Warned]:
+) -> Iterator[CascadeWarning]:
     """Yield what is too long at the head of a phase, what looks volatile, and slow patterns.
 
     Tools of MCP servers are known only in a run, and are told there. Raises UsageError for an
@@ -66,16 +66,16 @@ def prompt_warnings(
     yield from dict.fromkeys(warned)
 
 
-def flow_warnings(cascade: Cascade) -> Iterator[Warned]:
+def flow_warnings(cascade: Cascade) -> Iterator[CascadeWarning]:
     """Yield the phases to which no way leads, so that they never run."""
     run = reachable(cascade.phases)
     for at, phase in enumerate(cascade.phases):
         if phase.name not in run:
             text = f"no way leads to phase {phase.name!r} by 'handoffs', so it never runs"
-            yield Warned(cascade.mistake_at(f"phases[{at}]", text))
+            yield CascadeWarning(cascade.mistake_at(f"phases[{at}]", text))
 
 
-def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
+def _slow_patterns(cascade: Cascade) -> Iterator[CascadeWarning]:
     """Yield what is searched for by an engine that may take for ever, and is stopped then."""
     for at, phase in enumerate(cascade.phases):
         patterns: list[tuple[str, str]] = []
@@ -92,10 +92,10 @@ def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
                     f"the pattern {pattern!r} {error}; it is searched for in a process of its own,"
                     f" and the phase fails where that takes more than {SECONDS:g} s"
                 )
-                yield Warned(cascade.mistake_at(path, text), mended=True)
+                yield CascadeWarning(cascade.mistake_at(path, text), mended=True)
 
 
-def _never_kept(cascade: Cascade, tools: Registry) -> Iterator[Warned]:
+def _never_kept(cascade: Cascade, tools: Registry) -> Iterator[CascadeWarning]:
     """Yield the tools of `tool_caching` whose results are not used again, as they may write."""
     caching = cascade.tool_caching
     for name in caching.tools if caching is not None and caching.enabled else ():
@@ -105,7 +105,9 @@ def _never_kept(cascade: Cascade, tools: Registry) -> Iterator[Warned]:
                     f"{name!r} always runs, as it may write or acts on the run; a function of your"
                     " own that only reads is marked with @tool(effects='none')"
                 )
-                yield Warned(cascade.mistake_at(f"tool_caching.tools.{name}", text), mended=True)
+                yield CascadeWarning(
+                    cascade.mistake_at(f"tool_caching.tools.{name}", text), mended=True
+                )
 
 
 def _of_phase(
@@ -116,7 +118,7 @@ def _of_phase(
     counter: Counter,
     *,
     base: str,
-) -> Iterator[Warned]:
+) -> Iterator[CascadeWarning]:
     prompt = phase.system or cascade.system or ""
     where = f"{base}.system" if phase.system else "system"
     for spec in injectors.specs.values():
@@ -128,27 +130,27 @@ def _of_phase(
             raise CascadeError([cascade.mistake_at(base, str(error))]) from error
         size = counter.text(prompt)
         if isinstance(placed.injector, SystemRole) and size > placed.cap:
-            yield Warned(cascade.mistake_at(where, long_role_text(size, placed.cap)))
+            yield CascadeWarning(cascade.mistake_at(where, long_role_text(size, placed.cap)))
         if isinstance(placed.injector, ToolDefinitions) and phase.tackle != "manifest":
             specs = [tool.spec for name in phase.tackle for tool in _known(tools, name)]
             if text := long_tools_text(specs, counter.text, placed.cap):
-                yield Warned(cascade.mistake_at(f"{base}.tackle", text))
+                yield CascadeWarning(cascade.mistake_at(f"{base}.tackle", text))
     moved = move_volatile(prompt, state=not phase.system)
     if moved.values and injectors.volatile == "move":
         names = ", ".join(moved.values)
         text = f"{names} will be moved behind the stable part, to each call's end"
-        yield Warned(cascade.mistake_at(where, text), mended=True)
+        yield CascadeWarning(cascade.mistake_at(where, text), mended=True)
     if moved.stay:
         named = ", ".join(moved.stay)
         text = f"{named} stand in a block of the template, and stay in the stable part"
-        yield Warned(cascade.mistake_at(where, text))
+        yield CascadeWarning(cascade.mistake_at(where, text))
     for volatile in looks_volatile(prompt):
         text = (
             f"character {volatile.at:,}: {volatile.text!r} looks as if it changed from run to"
             f" run; each change costs {counter.text(prompt[volatile.at :]):,} tokens written anew"
             " and all that stands behind the system prompt"
         )
-        yield Warned(cascade.mistake_at(where, text))
+        yield CascadeWarning(cascade.mistake_at(where, text))
 
 
 def _known(tools: Registry, name: str) -> list[Tool]:
@@ -161,7 +163,9 @@ def _known(tools: Registry, name: str) -> list[Tool]:
 # ---- what a phase asks of its model that the model does not take ------------------------------
 
 
-def model_warnings(cascade: Cascade, model_for: Callable[[str | None], str]) -> Iterator[Warned]:
+def model_warnings(
+    cascade: Cascade, model_for: Callable[[str | None], str]
+) -> Iterator[CascadeWarning]:
     """What a phase asks of its model that the model does not take, so that a run does without it.
 
     `model_for` gives the model of a phase whose file says this of it.
@@ -174,7 +178,7 @@ def model_warnings(cascade: Cascade, model_for: Callable[[str | None], str]) -> 
             place = place.format(phase=f"phases[{at}]")
             if text and place not in seen:
                 seen.add(place)
-                yield Warned(cascade.mistake_at(place, text), mended=True)
+                yield CascadeWarning(cascade.mistake_at(place, text), mended=True)
 
 
 def _choice_not_taken(cascade: Cascade, phase: Phase, model: str) -> tuple[str, str]:

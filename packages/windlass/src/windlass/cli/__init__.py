@@ -58,7 +58,7 @@ def _run() -> int:
 
 
 def _answer_at_once() -> int | None:
-    """The exit code of a plugin's command that answers quickly (None: the usual way is gone).
+    """Return the exit code of a plugin's command that answers quickly (None: there is no such).
 
     An agent waits for such an answer: what other commands import takes three times as long.
     """

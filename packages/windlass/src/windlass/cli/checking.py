@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.api.loading import ReadingOptions, load_cascade, load_program, read_cascade
 from windlass.caching.rates import many
-from windlass.cascade.children import ReadyCascade, family_needs, perhaps_unset
+from windlass.cascade.children import family_needs, perhaps_unset
 from windlass.cascade.compile import explain_defaults as explain_cascade
 from windlass.cascade.differences import differences
 from windlass.cascade.inputs_schema import fields_of, inputs_in_words
@@ -17,8 +17,9 @@ from windlass.cascade.model import Phase
 from windlass.cascade.model_names import model_names, wrong_model_names
 from windlass.cascade.needs import flags
 from windlass.cascade.notes import notes
+from windlass.cascade.ready import ReadyCascade
 from windlass.cascade.unset_names import unset_names
-from windlass.cascade.warnings import Warned, flow_warnings, model_warnings, prompt_warnings
+from windlass.cascade.warnings import CascadeWarning, flow_warnings, model_warnings, prompt_warnings
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.cli.untrusted import list_unchecked, print_unchecked
 from windlass.errors import CascadeError, FileError, Mistake, UsageError
@@ -69,9 +70,9 @@ def _check_cascade(
         raise
     cascade = ready.cascade
     family = read_cascade(file, settings, how=how)
-    misread = [Warned(each) for part in family.walk() for each in notes(part.loaded)]
-    misread += [Warned(each, mended=True) for each in perhaps_unset(family)]
-    misread += map(Warned, unset_names(family))
+    misread = [CascadeWarning(each) for part in family.walk() for each in notes(part.loaded)]
+    misread += [CascadeWarning(each, mended=True) for each in perhaps_unset(family)]
+    misread += map(CascadeWarning, unset_names(family))
     warned = [*(each for part in ready.walk() for each in _warnings(part, settings)), *misread]
     different = [each for part in family.walk() for each in differences(part.loaded)]
     left_out = list_unchecked(settings, *(each.registry for each in ready.walk()))
@@ -110,7 +111,7 @@ def _check_cascade(
     print_unchecked(left_out, settings)
 
 
-def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
+def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[CascadeWarning]:
     """Return what is worth a warning in one cascade."""
     cascade = ready.cascade
 
@@ -128,7 +129,7 @@ def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
             return str(error)
         return None
 
-    names = (Warned(each) for each in wrong_model_names(cascade, settings, problem))
+    names = (CascadeWarning(each) for each in wrong_model_names(cascade, settings, problem))
     return (*flow_warnings(cascade), *sizes, *model_warnings(cascade, settings.model_for), *names)
 
 

@@ -51,10 +51,10 @@ class WrittenCommand:
     words: Sequence[str]
     options: Mapping[str, Any]
 
-    def resumed(self, **changed: Any) -> str:
+    def resumed(self, changed: Mapping[str, float] | None = None) -> str:
         """The command line with `--resume` and the changed options; None and False are left out."""
         line = ["windlass", *self.words]
-        for name, value in {**self.options, **changed, "resume": True}.items():
+        for name, value in {**self.options, **(changed or {}), "resume": True}.items():
             flag = f"--{name.replace('_', '-')}"
             if name == "approve":
                 line += approval_words(value)
@@ -106,7 +106,7 @@ def describe_unfinished(
         name = "max_cost" if reason == "money" else "max_tokens"
         changed[name] = round(spent[reason] + line.options[name], 6)
     left = "the one that is left" if again == 1 else f"the {again:,} that are left"
-    return Unfinished(f"{text}; run {left}: {line.resumed(**changed)}")
+    return Unfinished(f"{text}; run {left}: {line.resumed(changed)}")
 
 
 def print_troubles(troubles: Sequence[RowTrouble]) -> None:

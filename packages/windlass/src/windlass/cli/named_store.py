@@ -38,7 +38,10 @@ def open_reporting_losses(settings: Settings, *, writing: bool = False) -> Store
 
 
 def read_age(text: str) -> float | None:
-    """The seconds that a number with a unit stands for, such as 90d or 12h (None: not an age)."""
+    """Return the seconds that a number with a unit stands for, such as 90d or 12h.
+
+    None: not an age.
+    """
     match = _AGE.fullmatch(text.strip())
     return float(match[1]) * _SECONDS[match[2]] if match else None
 
@@ -71,7 +74,9 @@ def read_session_filter(
     since: str | None,
     until: str | None,
 ) -> SessionFilter:
-    """The sessions that `--cascade`, `--status`, `--since` and `--until` name. Raises UsageError.
+    """Return the sessions that `--cascade`, `--status`, `--since` and `--until` name.
+
+    Raises UsageError.
 
     Those under another one are among them where they are asked for by cascade or status.
     """

@@ -124,7 +124,9 @@ def finish_run(
 
 
 def describe_unfinished(result: Result, again: str, *, resumes: bool = True) -> Unfinished:
-    """The error for a run that neither failed nor completed; the command `again` goes on with it.
+    """Return the error for a run that neither failed nor completed.
+
+    The command `again` goes on with it.
 
     `resumes`: it takes up what waits, instead of adding to the conversation.
     """

@@ -143,7 +143,10 @@ class ApprovalOptions:
     ] = None
 
     def by_tool(self) -> dict[str, bool | str]:
-        """Whether each named tool or call may run, as the library takes it. Raises UsageError."""
+        """Return whether each named tool or call may run, as the library takes it.
+
+        Raises UsageError.
+        """
         from windlass.cli.answers import read_approvals
 
         return read_approvals(self.approve, self.deny)

@@ -12,10 +12,11 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, Literal, TypedDict, Unpack
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, JustifyMethod, OverflowMethod, RenderableType
 from rich.segment import Segment
+from rich.style import Style
 
 from windlass.cli.next_commands import with_store
 from windlass.messages import Message, to_dict
@@ -28,6 +29,25 @@ None at a terminal, which has a width of its own.
 """
 
 
+class PrintOptions(TypedDict, total=False):
+    """How rich prints texts and tables."""
+
+    sep: str
+    end: str
+    style: str | Style | None
+    justify: JustifyMethod | None
+    overflow: OverflowMethod | None
+    no_wrap: bool | None
+    emoji: bool | None
+    markup: bool | None
+    highlight: bool | None
+    width: int | None
+    height: int | None
+    crop: bool
+    soft_wrap: bool | None
+    new_line_start: bool
+
+
 class Screen(Console):
     """A console for texts by anybody: only the styles that we give act on the terminal.
 
@@ -37,9 +57,26 @@ class Screen(Console):
 
     as_json = False
 
-    def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
-        plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
-        super().__init__(stderr=stderr, width=width, soft_wrap=True, **plain, **options)
+    def __init__(
+        self,
+        *,
+        stderr: bool = False,
+        width: int | None = None,
+        file: IO[str] | None = None,
+        force_terminal: bool | None = None,
+        color_system: Literal["auto", "standard"] = "auto",
+    ) -> None:
+        super().__init__(
+            stderr=stderr,
+            width=width,
+            file=file,
+            force_terminal=force_terminal,
+            color_system=color_system,
+            soft_wrap=True,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
 
     def show_cursor(self, show: bool = True) -> bool:
         """Leave the cursor alone: a process that is killed could not show it again."""
@@ -50,12 +87,12 @@ class Screen(Console):
         """Raise it again: the caller knows what it means, and rich would end the program."""
         raise  # noqa: PLE0704 - called where it is handled
 
-    def print(self, *objects: Any, **options: Any) -> None:
+    def print(self, *objects: Any, **options: Unpack[PrintOptions]) -> None:
         """Print texts, escaped, and tables."""
         parts = (escaped(each) if isinstance(each, str) else each for each in objects)
         super().print(*parts, **options)
 
-    def hint(self, text: str, **options: Any) -> None:
+    def hint(self, text: str, **options: Unpack[PrintOptions]) -> None:
         """Print what can be done next, in the store that this command was given."""
         self.print(with_store(text), **options)
 
@@ -80,7 +117,7 @@ class _Progress(Screen):
     verbose = False
     """Whether each request is reported too, and how its context was made."""
 
-    def print(self, *objects: Any, **options: Any) -> None:
+    def print(self, *objects: Any, **options: Unpack[PrintOptions]) -> None:
         """Print, if that can be."""
         try:
             super().print(*objects, **options)

@@ -1,6 +1,6 @@
-"""Success and cost of each policy, and how sure the differences are, as `compare` prints them.
+"""What policies come to, as `windlass compare` and `windlass replay` print it.
 
-What other policies would have cost, as `windlass replay` prints it.
+Success and cost of each, and how sure the differences are; what others would have cost.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _FEWEST: Final = 20
 
 
 def dollar_cell(amount: float | None) -> NumberCell:
-    """US dollars as a cell; `no price` where they are not known."""
+    """Return US dollars as a cell; `no price` where they are not known."""
     return NumberCell(money(amount))
 
 
@@ -239,7 +239,7 @@ def print_costs(costs: SessionCost, *, parts: bool = False) -> None:
 
 
 def price_text(names: Mapping[str, str]) -> str:
-    """Whose prices hold for each model, and where each is from.
+    """Return whose prices hold for each model, and where each is from.
 
     `local/smollm2 at the prices of openai/gpt-5 (genai-prices ...)`.
     """

@@ -1,16 +1,14 @@
-"""What one session cost, in short, call by call or as a page.
+"""What `windlass report` prints or writes as a page.
 
-Reports written as a page, and the garbage collector, which is no help to them.
-
-What cost most in a store: its cascades, days, sessions, phases, calls and messages.
-
-What one call cost and was made of, and what each call shares with the one before it.
+Of a session: what it cost, in short or call by call. Of a store: which cascades, days, sessions,
+phases, calls and messages cost most. Of one call: what it was made of, and what each call shares
+with the one before it.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -72,11 +70,13 @@ def print_session_report(
             write_page(
                 html,
                 "session.html",
-                times=[row.timestamp for row in rows if row.node_type in calls_of],
+                {
+                    "times": [row.timestamp for row in rows if row.node_type in calls_of],
+                    "title": title,
+                    "remarks": [f"session {session}", *remarks],
+                    **_page(report),
+                },
                 force=force,
-                title=title,
-                remarks=[f"session {session}", *remarks],
-                **_page(report),
             )
         if out.as_json:
             details = {key: value for key, value in to_plain(report).items() if key != "costs"}
@@ -344,11 +344,11 @@ def _pause_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-def write_page(file: Path, template: str, *, force: bool, **values: object) -> None:
+def write_page(file: Path, template: str, values: Mapping[str, Any], *, force: bool) -> None:
     """Write a page. Raises UsageError where the file cannot be written."""
     from windlass.report.page import page
 
-    write_output(file, page(template, **values), force=force)
+    write_output(file, page(template, values), force=force)
     if not out.as_json:
         out.print(f"written: {file}")
 
@@ -367,7 +367,9 @@ def print_store_report(
     if html is not None:
         bars = [(each.name, [each.dollars or 0.0], money(each.dollars)) for each in report.cascades]
         title = f"{many(report.total.sessions, 'session')}, {money(report.total.dollars)}"
-        write_page(html, "store.html", force=force, title=title, tables=tables, cascades=bars)
+        write_page(
+            html, "store.html", {"title": title, "tables": tables, "cascades": bars}, force=force
+        )
     if printed_as_json(report) or html is not None:
         return
     if not report.sessions:
@@ -461,7 +463,7 @@ def print_prefixes(session: str, store: str | None) -> None:
 
 
 def _place(prefix: Prefix) -> str:
-    """Where the rest begins that is not shared."""
+    """Return where the rest begins that is not shared."""
     if not prefix.broken_by:
         return "-"
     place = "tools" if prefix.message is None else f"message {prefix.message}"

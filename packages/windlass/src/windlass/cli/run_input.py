@@ -33,7 +33,10 @@ def read_input(given: Sequence[str]) -> dict[str, Any]:
 
 
 def read_changes(given: Sequence[str]) -> dict[str, Any]:
-    """What `--set KEY=VALUE` changes, each value read as in `read_input`. Raises UsageError."""
+    """Return what `--set KEY=VALUE` changes, each value read as in `read_input`.
+
+    Raises UsageError.
+    """
     for written in given:
         if "=" not in written:
             raise UsageError(f"--set {written!r}: write KEY=VALUE, such as model=local/smollm2")

@@ -176,7 +176,7 @@ def role_of(callout: Callout) -> str:
 
 
 def place_of(callout: Callout) -> str:
-    """Where it was said."""
+    """Return where it was said."""
     return f"{callout.stored.row.phase or '-'}:{callout.stored.row.turn or 0}"
 
 
@@ -410,7 +410,10 @@ def _policy(explained: Explanation) -> str:
 
 
 def _option_text(name: str, value: Any) -> str:
-    """An option and its value in words; one that has options of its own has them in brackets."""
+    """Return an option and its value in words.
+
+    One that has options of its own has them in brackets.
+    """
     if isinstance(value, Mapping):
         return f"{name} ({', '.join(_option_text(key, each) for key, each in value.items())})"
     words = {None: "off", True: "on", False: "off"}

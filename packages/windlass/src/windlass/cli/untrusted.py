@@ -8,9 +8,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
 
-from windlass.cascade.children import ReadyCascade
 from windlass.cascade.handoffs import ROUTE_TO
 from windlass.cascade.model import Cascade, Phase
+from windlass.cascade.ready import ReadyCascade
 from windlass.cascade.tools_named import servers_named
 from windlass.cli.output import progress
 from windlass.errors import TrustNeeded, WindlassError

@@ -32,7 +32,7 @@ class ExpectedUse:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the plain request itself is sent, to a cache that holds the same of it."""
+        """Return whether the plain request itself is sent, to a cache that holds the same of it."""
         return (
             self.sent.prefixes == self.plain.prefixes
             and self.sent.marks == self.plain.marks

@@ -69,7 +69,7 @@ class OwnMark:
 
     @property
     def long(self) -> bool:
-        """Whether it asks for the longer time."""
+        """Return whether it asks for the longer time."""
         return _is_long(self.value)
 
 
@@ -78,7 +78,7 @@ def _is_long(mark: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedRequest:
     """A request that was read.
 
     `raw` is its body as it came, `body` the same as JSON with a list of messages. `head` is what
@@ -104,12 +104,12 @@ class Opened:
 
     @property
     def in_list(self) -> int:
-        """How many messages of the head stand in the list."""
+        """Return how many messages of the head stand in the list."""
         return len(self.head_as_came)
 
     @property
     def head_blocks(self) -> list[tuple[Place, str]]:
-        """The texts in front of the conversation, by message and block."""
+        """Return the texts in front of the conversation, by message and block."""
         return [
             ((at, block), text)
             for at, message in enumerate(self.head)
@@ -133,7 +133,10 @@ class Opened:
 
 
 def form_of_request(path: str, body: Any) -> tuple[FormName, str] | None:
-    """The form and the model of a request for an answer; None: it asks for something else."""
+    """Return the form and the model of a request for an answer.
+
+    None: it asks for something else.
+    """
     if not isinstance(body, Mapping):
         return None
     path = path.partition("?")[0]
@@ -143,7 +146,7 @@ def form_of_request(path: str, body: Any) -> tuple[FormName, str] | None:
     return (form, model) if form is not None and isinstance(model, str) else None
 
 
-def opened(form: FormName, model: str, body: Mapping[str, Any]) -> Opened:
+def opened(form: FormName, model: str, body: Mapping[str, Any]) -> OpenedRequest:
     """A request, read. Raises UsageError for one whose messages lie elsewhere or are no list."""
     given = {key: one for key, one in body.items() if type(one).__name__ not in _ABSENT}
     for key, why in _ELSEWHERE.items():
@@ -179,7 +182,7 @@ def opened(form: FormName, model: str, body: Mapping[str, Any]) -> Opened:
             for block, mark in _marks_in(message)
         ),
     ]
-    return Opened(
+    return OpenedRequest(
         form,
         model,
         body if isinstance(body.get(_LISTS[form]), list | tuple | str | Mapping) else given,
@@ -197,7 +200,7 @@ def opened(form: FormName, model: str, body: Mapping[str, Any]) -> Opened:
 
 
 def with_window(
-    request: Opened, window: ChatWindow, *, mark: bool
+    request: OpenedRequest, window: ChatWindow, *, mark: bool
 ) -> tuple[Mapping[str, Any], int]:
     """Return the body with what a window shows, and how many cache marks were added.
 
@@ -362,7 +365,7 @@ def _without_marks(block: Any) -> Any:
 
 
 def _bytes(value: Any) -> bytes:
-    """JSON as it is sent. Raises UsageError for what is none."""
+    """Return JSON as it is sent. Raises UsageError for what is none."""
     try:
         return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
     except (TypeError, ValueError) as error:

@@ -15,7 +15,7 @@ from windlass.caching.model_cache import CacheState, Trust
 from windlass.caching.prices import UNCACHED, Prices
 from windlass.caching.rates import prices_of
 from windlass.wire.base import Usage
-from windlass.wire.usage import Counted, counted, read_usage
+from windlass.wire.usage import UsageCount, counted, read_usage
 
 _CLEARLY: Final = 1.1
 """How many times the shortest prefix that is kept is clearly long enough to be."""
@@ -83,7 +83,7 @@ class Reports:
 
     def _read(
         self, usage: Usage | Mapping[str, Any] | object, planned: Expectation
-    ) -> Counted | None:
+    ) -> UsageCount | None:
         try:
             report = counted(usage)
         except ValueError as wrong:
@@ -94,7 +94,9 @@ class Reports:
 
 
 def prices_for(model: str | None, prices: Prices | None) -> tuple[Prices, str]:
-    """The prices that windows are planned at, and what is assumed with them (empty: nothing).
+    """Return the prices that windows are planned at, and what is assumed with them.
+
+    Empty: nothing.
 
     Given ones stand; else they are the model's, and no cache where none is named.
     """

@@ -16,7 +16,7 @@ from operator import eq
 from typing import Final
 
 from windlass.caching.breakpoints import TOOLS, Place
-from windlass.context._bodies import Opened
+from windlass.context._bodies import OpenedRequest
 
 NOTHING: Final[Place] = (TOOLS, 0)
 """No mark stands before it."""
@@ -74,8 +74,12 @@ class Reuse:
         self.changing: ChangingHead | None = None
         """What changes in the system prompt with each call, if it did so in the last two."""
 
-    def marks_until(self, request: Opened, made: int, gap: float | None, at: float) -> Place | None:
-        """The first place of a request at which no mark of ours is worth it (None: there is none).
+    def marks_until(
+        self, request: OpenedRequest, made: int, gap: float | None, at: float
+    ) -> Place | None:
+        """Return the first place of a request at which no mark of ours is worth it.
+
+        None: there is none.
 
         Args:
             request: The request.
@@ -108,14 +112,16 @@ class Reuse:
         return None if until is None else max(until, own)  # what stands before theirs is written
 
     def _in_conversation(
-        self, request: Opened, seen: int, keys: int, *, paused: bool
+        self, request: OpenedRequest, seen: int, keys: int, *, paused: bool
     ) -> Place | None:
         """The same for a conversation that goes on; `seen` of the `keys` were sent before."""
         if paused or not seen:
             return NOTHING  # who pauses so long once may do so again
         return None if seen == keys else request.head_blocks[seen - 1][0]
 
-    def _at_beginning(self, request: Opened, seen: int, keys: int, *, lately: bool) -> Place | None:
+    def _at_beginning(
+        self, request: OpenedRequest, seen: int, keys: int, *, lately: bool
+    ) -> Place | None:
         """The same for a conversation that begins; what was `seen` the cache may still have."""
         behind, blocks = (len(request.head), 0), request.head_blocks
         if lately and seen < keys and seen > 1:
@@ -129,10 +135,13 @@ class Reuse:
 
     @property
     def _mostly_go_on(self) -> bool:
-        """Whether at least half of the conversations had a second call; the last one may yet."""
+        """Return whether at least half of the conversations had a second call.
+
+        The last one may yet.
+        """
         return self._begun > 1 and 2 * self._went_on >= self._begun
 
-    def _compare(self, request: Opened, made: int) -> None:
+    def _compare(self, request: OpenedRequest, made: int) -> None:
         """Note what changed in the system prompt since the last request."""
         texts = [text for _, text in request.head_blocks]
         before = self._last.get(_beginnings(request)[0])
@@ -167,11 +176,11 @@ class Reuse:
 
 
 def _common(one: str, other: str) -> int:
-    """Characters that two texts begin with."""
+    """Return characters that two texts begin with."""
     return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 
-def _beginnings(request: Opened) -> list[bytes]:
+def _beginnings(request: OpenedRequest) -> list[bytes]:
     """A key for the tools of a request, and for each beginning of its system prompt behind them."""
     keys = [blake2b(repr(request.tools).encode(errors="surrogatepass"), digest_size=16).digest()]
     for _, text in request.head_blocks:

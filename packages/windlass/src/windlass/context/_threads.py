@@ -15,7 +15,7 @@ from threading import RLock
 from typing import Any, Final
 
 from windlass.caching.breakpoints import Place
-from windlass.context._bodies import Opened
+from windlass.context._bodies import OpenedRequest
 from windlass.context.context import Context
 from windlass.context.window import ChatWindow
 from windlass.context.wrapped_calls import CallContents
@@ -71,7 +71,7 @@ class Thread:
 
     @property
     def drawn(self) -> float:
-        """A number from 0 to 1, drawn by what it began with and its place among all."""
+        """Return a number from 0 to 1, drawn by what it began with and its place among all."""
         text = self.keys[0] + str(self.number).encode() if self.keys else b""
         return int.from_bytes(blake2b(text, digest_size=4).digest()) / 2**32
 
@@ -115,7 +115,9 @@ class Threads:
         clock: Seconds from any moment.
     """
 
-    def __init__(self, begin: Callable[[Opened], Context], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, begin: Callable[[OpenedRequest], Context], clock: Callable[[], float]
+    ) -> None:
         self._begin = begin
         self._clock = clock
         self._kept: dict[Thread, None] = {}
@@ -129,7 +131,7 @@ class Threads:
         self.count = 0
         self.lock = RLock()
 
-    def thread(self, request: Opened) -> Thread:
+    def thread(self, request: OpenedRequest) -> Thread:
         """Return the thread of a request, which has taken its messages. Hold the lock meanwhile.
 
         Raises what the context raises for a list that cannot be read; its thread is gone then.
@@ -190,7 +192,7 @@ class Threads:
         """Return what was written for calls that may yet come, in fresh input tokens."""
         return sum(cost for until, cost in (one.unread for one in self._kept) if until >= at)
 
-    def _going_on(self, request: Opened, keys: Sequence[bytes]) -> Thread | None:
+    def _going_on(self, request: OpenedRequest, keys: Sequence[bytes]) -> Thread | None:
         """Return the thread that a list goes on with."""
         for count in range(len(keys), 0, -1):
             thread = self._holders.get(keys[count - 1])
@@ -211,7 +213,7 @@ class Threads:
             return thread
         return None
 
-    def _anew(self, thread: Thread, request: Opened) -> Thread:
+    def _anew(self, thread: Thread, request: OpenedRequest) -> Thread:
         """Return the same thread with other tools, which stand in front of all that was cached."""
         self._forget(thread)
         return Thread(
@@ -222,7 +224,7 @@ class Threads:
             made=thread.made,
         )
 
-    def _new(self, request: Opened, keys: Sequence[bytes]) -> Thread:
+    def _new(self, request: OpenedRequest, keys: Sequence[bytes]) -> Thread:
         """Return a thread of its own, brought where one was that began alike."""
         tools, head = _tools_key(request), request.head_blocks
         number = next((self._numbers[key] for key in reversed(keys) if key in self._numbers), None)
@@ -238,7 +240,7 @@ class Threads:
         return thread
 
     @staticmethod
-    def _fork(thread: Thread, parent: Thread, count: int, request: Opened) -> None:
+    def _fork(thread: Thread, parent: Thread, count: int, request: OpenedRequest) -> None:
         """Bring a new thread where `parent` was when it had been given `count` messages."""
         for call in parent.calls:
             if call.count <= count:
@@ -266,7 +268,7 @@ class Threads:
                 del self._holders[key]
 
 
-def _keys(request: Opened) -> list[bytes]:
+def _keys(request: OpenedRequest) -> list[bytes]:
     """Return a key for each beginning of a list."""
     keys: list[bytes] = []
     before = f"{request.form}/{request.model}".encode()
@@ -276,7 +278,7 @@ def _keys(request: Opened) -> list[bytes]:
     return keys
 
 
-def _tools_key(request: Opened) -> bytes:
+def _tools_key(request: OpenedRequest) -> bytes:
     return blake2b(repr(request.tools).encode(errors="surrogatepass"), digest_size=16).digest()
 
 

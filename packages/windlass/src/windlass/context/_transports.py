@@ -53,7 +53,7 @@ class Wrapper(Protocol):
 
     @property
     def report(self) -> object:
-        """What the client sent so far; its attribute `windlass`."""
+        """Return what the client sent so far; its attribute `windlass`."""
         ...
 
     def asked(self, path: str, body: Any) -> tuple[Any, Asking | None]:
@@ -168,7 +168,10 @@ class _Hearing:
 
 
 def _asked(wrapper: Wrapper, path: str, body: Any) -> tuple[Any, _Hearing | None]:
-    """The body to be sent for a request, and its answer, which is to be heard (None: it is not)."""
+    """Return the body to be sent for a request, and its answer, which is to be heard.
+
+    None: it is not.
+    """
     body, asking = wrapper.asked(path, body)
     return body, None if asking is None else _Hearing(asking)
 

@@ -81,7 +81,7 @@ class _Kept:
 
     @property
     def count(self) -> int:
-        """How many messages it was given."""
+        """Return how many messages it was given."""
         return len(self.copies)
 
     def begins(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, TypedDict, Unpack
 
 from windlass.caching.breakpoints import Outlook, Place
-from windlass.caching.meter import Cleared
+from windlass.caching.meter import Clearing
 from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import Prices
 from windlass.caching.rates import listed_window, window_tokens
@@ -37,7 +37,7 @@ from windlass.wire.base import Usage
 from windlass.wire.calls import ANSWERED
 from windlass.wire.editing import cleared, read_edits
 from windlass.wire.forms import FormName, as_json, has_objects
-from windlass.wire.inner_calls import Revised
+from windlass.wire.inner_calls import Revision
 
 _NO_MODEL: Final = "openai/gpt-4o"
 """The model by which tokens are counted when none is named."""
@@ -214,7 +214,7 @@ class Context:
             if self.pins and (ident in self.pins or source in self.pins):
                 self.conversation.pin(ident)
 
-    def _revise(self, revised: Revised) -> None:
+    def _revise(self, revised: Revision) -> None:
         """Show an earlier message otherwise, because of what was said after it."""
         ident, message, reason = revised.ident, revised.message, revised.reason
         edit = Drop(ident, "repair", reason)
@@ -228,7 +228,7 @@ class Context:
         clear = self._server_clear
         if clear is not None and self.listed.form == "anthropic":
             uses = cleared(read_edits(answer), "cleared_tool_uses")
-            self._cache.cleared = Cleared(uses, frozenset(clear.exclude_tools))
+            self._cache.cleared = Clearing(uses, frozenset(clear.exclude_tools))
 
     def window(self, block: str | None = None) -> ChatWindow:
         """Return what the next call should see. Asking again changes nothing.
@@ -334,7 +334,7 @@ class Context:
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        """What sending the list changes in it that its provider would not have taken.
+        """Return what sending the list changes in it that its provider would not have taken.
 
         A sentence for each change, whether `append` makes it or the writing of the request: empty
         text, ids that do not fit, results without calls, calls without results, a reply at the
@@ -415,27 +415,27 @@ class Context:
 
     @property
     def appended(self) -> list[Chat]:
-        """What was appended, the caller's own objects."""
+        """Return what was appended, the caller's own objects."""
         return self.listed.objects
 
     @property
     def taken(self) -> tuple[IntakeMessage, ...]:
-        """The messages that were taken in, those that wait for results included."""
+        """Return the messages that were taken in, those that wait for results included."""
         return (*self.listed.taken, *self.listed.intake.late)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The definitions of the caller's tools, and of `recall` if it is offered."""
+        """Return the definitions of the caller's tools, and of `recall` if it is offered."""
         return self._tools.specs
 
     @property
     def keyed(self) -> bool:
-        """Whether requests share a key for the cache."""
+        """Return whether requests share a key for the cache."""
         return self._cache.model.startswith("openai/")
 
     @property
     def _server_clear(self) -> ServerClearOptions | None:
-        """What the provider is asked to clear (None: nothing)."""
+        """Return what the provider is asked to clear (None: nothing)."""
         return self.policy.server_clear if self.policy.enabled else None
 
     def tools_in(self, form: FormName) -> list[dict[str, Any]]:
@@ -456,7 +456,7 @@ class Context:
 
     @property
     def _scale(self) -> float:
-        """Tokens of the model for one that the conversation counts, as far as is known."""
+        """Return tokens of the model for one that the conversation counts, as far as is known."""
         if self.policy.max_input_tokens:
             return 1.0
         return neutral_scale(self.model) * self.reports.calibration

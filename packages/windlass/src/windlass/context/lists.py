@@ -63,7 +63,7 @@ class _Written:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether nobody put anything into the objects."""
+        """Return whether nobody put anything into the objects."""
         return self.objects == self.copies
 
 
@@ -128,7 +128,7 @@ class FollowedList:
 
     @property
     def position(self) -> int:
-        """The position of the next object."""
+        """Return the position of the next object."""
         return len(self.objects)
 
     def use_form(self, form: FormName, *, apart: bool = False) -> None:
@@ -389,7 +389,7 @@ class Follower(Protocol):
 
     @property
     def count(self) -> int:
-        """How many objects of the list it was given."""
+        """Return how many objects of the list it was given."""
         ...
 
 

@@ -59,7 +59,9 @@ def recall_tool(form: FormName) -> Any:
 
 
 def answer_call(block: Any, originals: Originals) -> Any:
-    """The result of a model's call of `recall`, in the form of the call; None: it is no such call.
+    """Return the result of a model's call of `recall`, in the form of the call.
+
+    None: it is no such call.
 
     Raises UsageError for what is neither an object of a client nor its JSON.
     """

@@ -66,7 +66,7 @@ class Chosen:
 
     @cached_property
     def messages(self) -> list[Chat]:
-        """The originals: the caller's own objects, but for what had to be mended to be sent.
+        """Return the originals: the caller's own objects, but for what had to be mended to be sent.
 
         They have the form of the session. An object of which only a part was chosen is written
         anew.
@@ -75,7 +75,7 @@ class Chosen:
 
     @cached_property
     def entries(self) -> tuple[ChosenEntry, ...]:
-        """Each chosen message with its score and the reason, in the order of `messages`."""
+        """Return each chosen message with its score and the reason, in the order of `messages`."""
         pairs = zip(self._places, self._reasons, strict=True)
         return tuple(self._entry(place, why) for place, why in pairs)
 
@@ -176,7 +176,7 @@ def choosing(
     helper: bool = False,
     model: str | None = None,
 ) -> Generator[str, str, Chosen]:
-    """`select` as a generator: yields the question for a model, is sent its answer.
+    """Yield `select` as a generator: yields the question for a model, is sent its answer.
 
     For callers who ask their model in their own way, for one in an event loop.
     """
@@ -239,7 +239,7 @@ class _Session:
 
     @property
     def count(self) -> int:
-        """How many messages it was given."""
+        """Return how many messages it was given."""
         return len(self.given)
 
     def begins(self, messages: Sequence[Chat], model: str | None) -> bool:
@@ -281,7 +281,7 @@ class _Session:
 
     @property
     def among(self) -> list[bool] | None:
-        """Which messages may be chosen: not those of a call that waits for its results."""
+        """Return which messages may be chosen: not those of a call that waits for its results."""
         if not self._list.intake.open_calls:
             return None
         start = self.index.units.starts[-1]

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from windlass.caching.breakpoints import Place, cache_key
-from windlass.caching.model_cache import Sent
+from windlass.caching.model_cache import SentRequest
 from windlass.context._reports import Expectation
 from windlass.context.lists import WrittenObject
 from windlass.context.recall import Originals, answer_call
@@ -41,7 +41,7 @@ _CONTEXT_KEYS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownEntry:
     """What became of one message of the list.
 
     `action` is `shown`, `replaced`, `folded`, `dropped`, `inserted` (nobody said it here) or
@@ -81,7 +81,7 @@ class WindowParts:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What is shown, in order."""
+        """Return what is shown, in order."""
         return self.next_call.entries
 
 
@@ -92,12 +92,12 @@ class Counts(Originals, Protocol):
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The definitions of the caller's tools, and of `recall` if it is offered."""
+        """Return the definitions of the caller's tools, and of `recall` if it is offered."""
         ...
 
     @property
     def keyed(self) -> bool:
-        """Whether requests share a key for the cache."""
+        """Return whether requests share a key for the cache."""
         ...
 
     def tools_in(self, form: FormName) -> list[dict[str, Any]]:
@@ -150,10 +150,10 @@ class ChatWindow:
 
     @property
     def next_call(self) -> NextRequest:
-        """What it shows and marks."""
+        """Return what it shows and marks."""
         return self._parts.next_call
 
-    def marked(self, sent: Sent, own_marks: tuple[Place | None, ...]) -> ChatWindow:
+    def marked(self, sent: SentRequest, own_marks: tuple[Place | None, ...]) -> ChatWindow:
         """Return the same window with other cache marks."""
         call = replace(self._parts.next_call, sent=sent)
         parts = replace(self._parts, next_call=call, own_marks=own_marks)
@@ -167,12 +167,12 @@ class ChatWindow:
 
     @property
     def edits(self) -> Mapping[int, Edit]:
-        """The edits in force, by position in the conversation."""
+        """Return the edits in force, by position in the conversation."""
         return self._parts.edits
 
     @property
     def taken(self) -> tuple[IntakeMessage, ...]:
-        """The messages that were taken in, those that wait for results included."""
+        """Return the messages that were taken in, those that wait for results included."""
         return self._parts.taken
 
     def as_said(self, at: int) -> tuple[Message, int | None]:
@@ -183,12 +183,12 @@ class ChatWindow:
 
     @property
     def wants(self) -> tuple[Want, ...]:
-        """Texts that would make the window shorter; answer with `Context.supply`."""
+        """Return texts that would make the window shorter; answer with `Context.supply`."""
         return self._parts.wants
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What was assumed for this window where something is not known or makes no sense.
+        """Return what was assumed for this window where something is not known or makes no sense.
 
         A model without prices, times that run backwards, a usage that was left aside, a cache
         that did not hold what it should; a sentence each, empty where there is nothing to tell.
@@ -197,7 +197,7 @@ class ChatWindow:
 
     @cached_property
     def planned(self) -> Expectation:
-        """The call that this window is for, as a report of it is compared."""
+        """Return the call that this window is for, as a report of it is compared."""
         parts, counted = self._parts, self._context.counted
         cached = [entry.message for entry in parts.entries[: parts.cached]]
         expected = counted(cached) if cached else 0
@@ -245,7 +245,7 @@ class ChatWindow:
 
     @cached_property
     def _in_blocks(self) -> Mapping[Place, Place]:
-        """The places of all blocks that take marks, by entry and part."""
+        """Return the places of all blocks that take marks, by entry and part."""
         positions = {entry.item.id: at for at, entry in enumerate(self._parts.entries)}
         places: dict[Place, Place] = {}
         for number, written in enumerate(self._objects):
@@ -262,8 +262,8 @@ class ChatWindow:
         return places
 
     @cached_property
-    def entries(self) -> tuple[Shown, ...]:
-        """What became of each message, in order."""
+    def entries(self) -> tuple[ShownEntry, ...]:
+        """Return what became of each message, in order."""
         return tuple(_became(self._context, self._parts, self._form))
 
     @cached_property
@@ -278,7 +278,7 @@ class ChatWindow:
 
     @cached_property
     def saved_tokens(self) -> int:
-        """Tokens that sending everything would take more; blocks are left out of account."""
+        """Return tokens that sending everything would take more; blocks are left out of account."""
         whole = [taken.item.message for taken in self._parts.taken if not taken.left_out]
         parts, counted = self._parts, self._context.counted
         bare = counted([entry.message for entry in parts.bare])
@@ -356,7 +356,7 @@ class ChatWindow:
         return answer_call(block, self._context)
 
 
-def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
+def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[ShownEntry]:
     """Yield what became of each message: those of the list, then those that nobody said."""
     shown = {entry.item.id: entry for entry in parts.entries}
     edits = {context.ident_at(at): edit for at, edit in parts.edits.items()}
@@ -388,20 +388,22 @@ def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
                 action, because = "repaired", because or "repair"
                 reason = reason.removeprefix("as it was said").removeprefix("; ")
             reason = "; ".join(filter(None, [reason, *sentences]))
-        yield Shown(ident, taken.source, action, because, reason, reference(message), before, after)
+        yield ShownEntry(
+            ident, taken.source, action, because, reason, reference(message), before, after
+        )
     for ident, entry in shown.items():
         after = context.tokens_of(entry.message)
         ref = reference(entry.message)
-        yield Shown(ident, None, "inserted", entry.because, entry.reason, ref, 0, after)
+        yield ShownEntry(ident, None, "inserted", entry.because, entry.reason, ref, 0, after)
     if ANSWERED in added:
         yield _added(context, "ending", ANSWERED)
 
 
-def _added(context: Counts, ident: str, reason: str) -> Shown:
+def _added(context: Counts, ident: str, reason: str) -> ShownEntry:
     """Return what the request says for the user at one of its ends."""
     message = user(GO_ON)
     tokens = context.tokens_of(message)
-    return Shown(ident, None, "inserted", "repair", reason, reference(message), 0, tokens)
+    return ShownEntry(ident, None, "inserted", "repair", reason, reference(message), 0, tokens)
 
 
 def repaired_ends(

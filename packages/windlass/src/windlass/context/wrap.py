@@ -23,7 +23,7 @@ from windlass.caching.provider_rules import cache_rules
 from windlass.caching.rates import is_local, kin_of, prices_of, rate
 from windlass.context._accounts import GUARD, ExpectedUse, ModelAccount, estimate
 from windlass.context._bodies import (
-    Opened,
+    OpenedRequest,
     form_of_request,
     opened,
     pieces_of,
@@ -152,7 +152,7 @@ class _Wrapper:
                 self.report.note(f"model {name}", model.assumed)
         return self._models[name]
 
-    def _begin(self, request: Opened) -> Context:
+    def _begin(self, request: OpenedRequest) -> Context:
         model = self._model(request.model)
         policy, long = self._options.policy, request.writes_long
         if long and policy.guard is None:  # writing is dear: what may not pay is not begun
@@ -197,7 +197,9 @@ class _Wrapper:
             self._pass(record, why)
             return body, _Asking(self, record)
 
-    def _sent(self, request: Opened, thread: Thread, record: WrappedCall) -> tuple[Any, _Asking]:
+    def _sent(
+        self, request: OpenedRequest, thread: Thread, record: WrappedCall
+    ) -> tuple[Any, _Asking]:
         """Return the body to be sent for a request of a thread, and who hears of its answer."""
         model, at = self._model(request.model), time.monotonic()
         record.assumed = (model.assumed,) if model.assumed else ()
@@ -281,7 +283,7 @@ class _Asking:
         wrapper: _Wrapper,
         record: WrappedCall,
         model: _Model | None = None,
-        request: Opened | None = None,
+        request: OpenedRequest | None = None,
         thread: Thread | None = None,
     ) -> None:
         self._wrapper = wrapper
@@ -332,7 +334,7 @@ class _Asking:
 
     @property
     def units(self) -> float:
-        """What the input will cost, in fresh input tokens."""
+        """Return what the input will cost, in fresh input tokens."""
         if self.model is None or self._expected is None:
             return 0.0
         return self.model.account.units(self._expected.sent_use)

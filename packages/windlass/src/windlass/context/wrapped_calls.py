@@ -112,27 +112,27 @@ class WrappedCall:
 
     @property
     def held_out(self) -> bool:
-        """Whether its conversation is left as it is, for comparison."""
+        """Return whether its conversation is left as it is, for comparison."""
         return self.passed_because == HELD_OUT
 
     @property
     def is_over(self) -> bool:
-        """Whether its answer came to an end, or failed."""
+        """Return whether its answer came to an end, or failed."""
         return self.timing.seconds is not None
 
     @property
     def cost(self) -> float | None:
-        """US dollars (None: no price is known, or the provider said no usage)."""
+        """Return US dollars (None: no price is known, or the provider said no usage)."""
         return _dollars(self.model, self.usage)
 
     @property
     def plain_cost(self) -> float | None:
-        """US dollars of the request as it came, likewise."""
+        """Return US dollars of the request as it came, likewise."""
         return _dollars(self.model, self.plain_usage)
 
     @property
     def counts(self) -> bool:
-        """Whether the call was sent and answered, or at least billed."""
+        """Return whether the call was sent and answered, or at least billed."""
         return self.is_over and (not self.failed or self.usage is not None)
 
     def __str__(self) -> str:
@@ -183,11 +183,11 @@ class Conversations(Protocol):
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """What is to be held while several things are read that belong together."""
+        """Return what is to be held while several things are read that belong together."""
         ...
 
     def contexts(self) -> list[Context]:
-        """Their contexts, the one that was used last first."""
+        """Return their contexts, the one that was used last first."""
         ...
 
     def contents(self) -> Mapping[int, CallContents]:
@@ -211,32 +211,32 @@ class WrapReport:
 
     @property
     def answered(self) -> list[WrappedCall]:
-        """The calls that were answered, or at least billed."""
+        """Return the calls that were answered, or at least billed."""
         return [call for call in self.calls if call.counts]
 
     @property
     def tokens(self) -> int:
-        """Input tokens that were sent, by our count."""
+        """Return input tokens that were sent, by our count."""
         return sum(call.tokens for call in self.answered)
 
     @property
     def saved_tokens(self) -> int:
-        """Input tokens that sending everything would have been more."""
+        """Return input tokens that sending everything would have been more."""
         return sum(call.saved_tokens for call in self.answered)
 
     @property
     def cost(self) -> float:
-        """US dollars of the calls whose price and usage are known."""
+        """Return US dollars of the calls whose price and usage are known."""
         return sum(call.cost or 0.0 for call in self.answered)
 
     @property
     def plain_cost(self) -> float:
-        """US dollars that the same calls would have cost as they came."""
+        """Return US dollars that the same calls would have cost as they came."""
         return sum(call.plain_cost or 0.0 for call in self.answered)
 
     @property
     def comparison(self) -> Interval | None:
-        """What windows change in the cost of a call, compared with conversations held out.
+        """Return what windows change in the cost of a call, compared with conversations held out.
 
         Each conversation's cost is taken as a share of what its requests would have cost as they
         came. From where to where the difference of the means lies in 95 of 100 cases: -0.4 is 40 %
@@ -309,7 +309,7 @@ class WrapReport:
         return "\n".join([*lines, *self._groups(), *notes])
 
     def _groups(self) -> Sequence[str]:
-        """Conversations with windows beside those that are held out."""
+        """Return conversations with windows beside those that are held out."""
         held = [paid for held_out, _, paid in self._by_thread() if held_out]
         if not held:
             return ()

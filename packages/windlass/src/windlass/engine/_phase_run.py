@@ -95,11 +95,6 @@ class PhaseMessages:
     """The cost of the place of injected sources, and of the other place."""
 
     @property
-    def instructions(self) -> Item:
-        """The phase's instructions."""
-        return self.own[0]
-
-    @property
     def entries(self) -> tuple[Entry, ...]:
         """The messages of both, unedited."""
         return assemble(self.blocks, show(self.own, ""))
@@ -242,7 +237,7 @@ class PhaseRun(BarePhase):
     @property
     def instructions(self) -> Item:
         """The phase's instructions, as they occurred."""
-        return self.messages.instructions
+        return self.messages.own[0]
 
     @property
     def asked(self) -> str:

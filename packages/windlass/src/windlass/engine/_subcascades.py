@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from windlass.cascade.children import CASCADES, DEPTH, ReadyCascade, output_names
+from windlass.cascade.children import CASCADES, DEPTH
 from windlass.cascade.model import Phase, SubCascade
+from windlass.cascade.ready import ReadyCascade, output_names
 from windlass.engine._phase_run import TurnState
-from windlass.engine._session_state import RanBelow
+from windlass.engine._session_state import EndedVisit
 from windlass.engine.cascade_run import CascadeRun, Nesting
 from windlass.engine.events import Event, SubCascadeEnded
 from windlass.engine.opening import has_begun, open_under
 from windlass.engine.phase.sources import last_said
 from windlass.engine.result import Result
-from windlass.engine.resume.resuming import definition_of, fork_run, resume_run
+from windlass.engine.resume.resuming import fork_run, resume_run
 from windlass.engine.setup import prepare
 from windlass.engine.turn.record import Recorder
 from windlass.errors import PhaseFailed, RunLimitReached, ToolError, UsageError, person_needed
@@ -72,7 +73,7 @@ def open_below(
     )
     child = replace(child, caches=run.caches, notices=run.notices)
     if opened.is_begun:
-        return resume_run(child, definition_of(ready.cascade), journal.again)
+        return resume_run(child, journal.again)
     if journal.origin and has_begun(record.store, f"{journal.origin}.{name}"):
         return fork_run(child, f"{journal.origin}.{name}", journal.before)
     return child
@@ -175,7 +176,7 @@ def take_over_child(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
             if name not in own and (of_phase == visit.phase or (of_phase is None and is_last))
         )
         after = len(run.session.ran)
-        run.session.below.append(RanBelow(names, visit, said_in, after, done.edits))
+        run.session.below.append(EndedVisit(names, visit, said_in, done.edits, after))
 
 
 def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from windlass.cascade.compile import compile_rule, phase_in_words
+from windlass.cascade.compile import phase_in_words
 from windlass.cascade.flow import MOST_VISITS, is_graph, leads_from, ways_on
 from windlass.cascade.handoffs import END
 from windlass.cascade.model import Cascade, Phase
@@ -19,13 +19,14 @@ from windlass.engine.cards.card_queue import CardIndexer, start_cards
 from windlass.engine.cards.maker import models_beside
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, Listener, PhaseStarted, SessionStarted
-from windlass.engine.phase.phase import run_phase
+from windlass.engine.phase.phase import run_phase, try_guarded
+from windlass.engine.phase.phase_setup import rule_of
 from windlass.engine.phase.tool_phase import run_tool_phase
 from windlass.engine.phase.tools import tools_to_approve
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import definition_of, describe_run
 from windlass.engine.soundings.sounded_cascade import run_sounded_cascade
-from windlass.engine.soundings.soundings import run_sounded
+from windlass.engine.soundings.soundings import try_sounded
 from windlass.engine.turn.breaker import check_breaker, windows_in_outcome
 from windlass.errors import (
     PersonNeeded,
@@ -42,6 +43,14 @@ from windlass.history.decisions import Routed, VisitBegun, VisitsUsedUp
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
 from windlass.tools.mcp import Servers
+
+_WHY: Final = {
+    "model": "its model chose it",
+    "output": "its output is that name",
+    "only": "it is the only way on",
+    "first": "nothing was chosen, and it is the first way on",
+}
+"""Why a phase goes on where it does, by who chose it."""
 
 
 async def run_cascade(run: CascadeRun) -> Result:
@@ -75,12 +84,12 @@ async def run_cascade(run: CascadeRun) -> Result:
         async def run_one(phase: Phase) -> Ending:
             _tell_start(run, phase)
             sounded = phase.soundings is not None and phase.soundings.are_several
-            run_once = run_sounded if sounded else run_phase
-            if phase.tool is not None:
-                run_once = run_tool_phase
             own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
             try:
-                ending = await run_once(own, phase)
+                if phase.tool is not None:
+                    ending = await run_tool_phase(own, phase)
+                else:
+                    ending = await run_phase(own, phase, try_sounded if sounded else try_guarded)
             except (PersonNeeded, RunLimitReached):  # what it said by then is the output
                 _keep_output(run, phase)
                 raise
@@ -92,9 +101,7 @@ async def run_cascade(run: CascadeRun) -> Result:
 
 def _tell_start(run: CascadeRun, phase: Phase) -> None:
     """Tell who watches that a phase begins, and what it will see."""
-    exclude = phase.context.exclude if phase.context is not None else ()
-    ran = run.session.names_that_ran(exclude)
-    context = phase_in_words(phase, compile_rule(run.cascade, phase, run.settings, ran))
+    context = phase_in_words(phase, rule_of(run, phase))
     total = None if is_graph(run.cascade.phases) else len(run.cascade.phases)
     run.emit(PhaseStarted(phase.name, len(run.session.ran) + 1, total, context))
 
@@ -106,6 +113,58 @@ def _keep_output(run: CascadeRun, phase: Phase) -> None:
     for name in filter(None, (run.stands_for(phase), phase.name)):
         outputs.pop(name, None)
         outputs[name] = phase_output(run.record, phase.name, visit, is_result=is_result)
+
+
+async def walk_phases(run: CascadeRun, run_one: Callable[[Phase], Awaitable[Ending]]) -> Ending:
+    """Run phase after phase, as each says what comes next; returns how they ended together."""
+    endings: list[Ending] = []
+    phase: Phase | None = run.cascade.phases[0]
+    while phase is not None:
+        if not _begin_visit(run, phase):
+            return ending_of([*endings, Ending("incomplete", "turns")])
+        ending = await run_one(phase)
+        endings.append(ending)
+        hidden = phase.context_retention == "output_only"
+        visit, of = run.session.visit.number, run.stands_for(phase)
+        run.session.ran.append(Ran(phase.name, visit, ending.status, hidden, of))
+        phase = _next_phase(run, phase)
+    return ending_of(endings)
+
+
+def _begin_visit(run: CascadeRun, phase: Phase) -> bool:
+    """Note that the phase runs once more; False where it has run as often as it may."""
+    session, name = run.session, phase.name
+    session.route = None
+    number = 1 + sum(each.phase == name for each in session.ran)
+    session.visit = Visit(name, number)
+    if number == 1:
+        return True
+    if number > MOST_VISITS:
+        text = f"phase {name!r} was to run again, and has run {MOST_VISITS} times; the run ends"
+        run.tell(name, text, VisitsUsedUp(MOST_VISITS))
+        run.emit(LimitHit(name, "turns", f"phase {name!r}", MOST_VISITS, MOST_VISITS))
+        return False
+    session.visit = Visit(name, number, run.record.last_turn(name))
+    text = f"phase {name!r} runs again: visit {number}"
+    run.tell(name, text, VisitBegun(number, session.visit.after_turn))
+    return True
+
+
+def _next_phase(run: CascadeRun, phase: Phase) -> Phase | None:
+    """Return the phase that comes next (None: the run is over); in a graph the record says why."""
+    phases, name = list(run.cascade.phases), phase.name
+    route = run.session.route
+    if route is None and not is_graph(phases):
+        at = [each.name for each in phases].index(name) + 1
+        return phases[at] if at < len(phases) else None
+    ways = leads_from(phase) if route is not None else ways_on(phase)
+    if route is None and not ways:
+        return None
+    route = route or Route(ways[0], "only" if len(ways) == 1 else "first")
+    what = "ends the run" if route.target == END else f"goes on with {route.target!r}"
+    text = f"phase {name!r} {what}: {route.why or _WHY.get(route.by, route.by)}"
+    run.tell(name, text, Routed(route.target, route.by, ways), detail=route.by == "only")
+    return next((each for each in phases if each.name == route.target), None)
 
 
 def whose_limits(run: CascadeRun) -> str:
@@ -233,7 +292,7 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
     if cascade.mcp_servers:
         servers = cascade.mcp_servers.items()
         data["mcp_servers"] = {name: server.shown() for name, server in servers}
-    data[RAN] = describe_run(run, definition_of(cascade))
+    data[RAN] = describe_run(run)
     if run.journal.origin and run.nesting.parent is None:
         data[RAN][FORKED_FROM] = run.journal.origin
     if run.record.recorded is not None:
@@ -256,64 +315,3 @@ def _models_of(cascade: Cascade, settings: Settings) -> list[str]:
     """Return the models that will see content of a cascade that runs below another."""
     settings = settings.of_models(cascade.models, cascade.cascade_id)
     return [*model_names(cascade, settings), *models_beside(cascade, settings)]
-
-
-_WHY: Final = {
-    "model": "its model chose it",
-    "output": "its output is that name",
-    "only": "it is the only way on",
-    "first": "nothing was chosen, and it is the first way on",
-}
-"""Why a phase goes on where it does, by who chose it."""
-
-
-async def walk_phases(run: CascadeRun, run_one: Callable[[Phase], Awaitable[Ending]]) -> Ending:
-    """Run phase after phase, as each says what comes next; returns how they ended together."""
-    endings: list[Ending] = []
-    phase: Phase | None = run.cascade.phases[0]
-    while phase is not None:
-        if not _begin_visit(run, phase):
-            return ending_of([*endings, Ending("incomplete", "turns")])
-        ending = await run_one(phase)
-        endings.append(ending)
-        hidden = phase.context_retention == "output_only"
-        visit, of = run.session.visit.number, run.stands_for(phase)
-        run.session.ran.append(Ran(phase.name, visit, ending.status, hidden, of))
-        phase = _next_phase(run, phase)
-    return ending_of(endings)
-
-
-def _begin_visit(run: CascadeRun, phase: Phase) -> bool:
-    """Note that the phase runs once more; False where it has run as often as it may."""
-    session, name = run.session, phase.name
-    session.route = None
-    number = 1 + sum(each.phase == name for each in session.ran)
-    session.visit = Visit(name, number)
-    if number == 1:
-        return True
-    if number > MOST_VISITS:
-        text = f"phase {name!r} was to run again, and has run {MOST_VISITS} times; the run ends"
-        run.tell(name, text, VisitsUsedUp(MOST_VISITS))
-        run.emit(LimitHit(name, "turns", f"phase {name!r}", MOST_VISITS, MOST_VISITS))
-        return False
-    session.visit = Visit(name, number, run.record.last_turn(name))
-    text = f"phase {name!r} runs again: visit {number}"
-    run.tell(name, text, VisitBegun(number, session.visit.after_turn))
-    return True
-
-
-def _next_phase(run: CascadeRun, phase: Phase) -> Phase | None:
-    """Return the phase that comes next (None: the run is over); in a graph the record says why."""
-    phases, name = list(run.cascade.phases), phase.name
-    route = run.session.route
-    if route is None and not is_graph(phases):
-        at = [each.name for each in phases].index(name) + 1
-        return phases[at] if at < len(phases) else None
-    ways = leads_from(phase) if route is not None else ways_on(phase)
-    if route is None and not ways:
-        return None
-    route = route or Route(ways[0], "only" if len(ways) == 1 else "first")
-    what = "ends the run" if route.target == END else f"goes on with {route.target!r}"
-    text = f"phase {name!r} {what}: {route.why or _WHY.get(route.by, route.by)}"
-    run.tell(name, text, Routed(route.target, route.by, ways), detail=route.by == "only")
-    return next((each for each in phases if each.name == route.target), None)

@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any, Final
 
 from windlass.caching.rates import cost
-from windlass.cascade.children import ReadyCascade, output_names
 from windlass.cascade.deterministic import stands_for
 from windlass.cascade.flow import may_have_run, may_jump
 from windlass.cascade.model import Cascade, Phase
-from windlass.engine._meters import ModelCaches
+from windlass.cascade.ready import ReadyCascade, output_names
 from windlass.engine._phase_run import BarePhase, Generation
-from windlass.engine._session_state import Notices, SessionState, SessionTotals
+from windlass.engine._session_state import ModelCaches, Notices, SessionState, SessionTotals
 from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.people.questions import AnswerSource

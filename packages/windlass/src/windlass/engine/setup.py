@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from windlass.caching.rates import split_model
-from windlass.cascade.children import ReadyCascade
 from windlass.cascade.inputs_schema import fill_input
 from windlass.cascade.model import Cascade
 from windlass.cascade.model_names import model_names
+from windlass.cascade.ready import ReadyCascade
 from windlass.cascade.tool_caching import ToolCaching
 from windlass.cascade.tools_named import asking_phases, has_tool
 from windlass.engine._session_state import SessionState

@@ -15,13 +15,19 @@ from windlass.errors import SessionHeld, StoreError, UsageError, did_you_mean
 from windlass.history import packing
 from windlass.history._blobs import (
     BlobPlace,
-    Lost,
+    LostMessage,
     damage_error,
     remove_visible,
     stand_in_for,
     tell_once,
 )
-from windlass.history._numbering import Numbered, Prepared, SessionHead, SessionReader, prepare
+from windlass.history._numbering import (
+    NumberedBatch,
+    PreparedBatch,
+    SessionHead,
+    SessionReader,
+    prepare,
+)
 from windlass.history._session import (
     PORTION,
     changed_batches,
@@ -30,7 +36,7 @@ from windlass.history._session import (
     stored_row,
     windows,
 )
-from windlass.history._session_locks import Held, SessionLocks
+from windlass.history._session_locks import HeldSessions, SessionLocks
 from windlass.history.base import (
     EVERY_SESSION,
     LATEST,
@@ -40,7 +46,7 @@ from windlass.history.base import (
     EditRecord,
     Holder,
     Outcome,
-    Pruned,
+    PruneResult,
     SessionFilter,
     SessionInfo,
     SessionStart,
@@ -114,30 +120,32 @@ class BaseStore(ABC, Generic[_Session]):
 
     @abstractmethod
     def _transaction(self) -> AbstractContextManager[Any]:
-        """`_use`, for what is written together."""
+        """Return `_use`, for what is written together."""
 
     @abstractmethod
     def _find(self, session_id: str) -> _Session | None: ...
 
     @abstractmethod
     def _recent(self) -> Iterable[str]:
-        """Names of recent sessions, for a message about an unknown one."""
+        """Return names of recent sessions, for a message about an unknown one."""
 
     @abstractmethod
     def _listed(
-        self, which: SessionFilter, held: Held, limit: int | None, offset: int
+        self, which: SessionFilter, held: HeldSessions, limit: int | None, offset: int
     ) -> Sequence[SessionInfo]:
-        """What `sessions` lists, each with what its record says; a status that is empty: nothing.
+        """Return what `sessions` lists, each with what its record says.
+
+        A status that is empty: nothing.
 
         A filter by status goes by how they stand, with these holders.
         """
 
     @abstractmethod
     def fetch_bodies(self, keys: list[str]) -> Iterable[tuple[str, str | None]]:
-        """Key and body of those that are stored."""
+        """Return key and body of those that are stored."""
 
     @abstractmethod
-    def _append(self, prepared: Prepared) -> Numbered: ...
+    def _append(self, prepared: PreparedBatch) -> NumberedBatch: ...
 
     @abstractmethod
     def _begin(self, row: SessionRow) -> _Session:
@@ -149,7 +157,7 @@ class BaseStore(ABC, Generic[_Session]):
 
     @abstractmethod
     def _older(self, before: float) -> list[tuple[int, str]]:
-        """Number and name of the sessions, but for memory banks, without a row since."""
+        """Return number and name of the sessions, but for memory banks, without a row since."""
 
     @abstractmethod
     def _forget(self, sessions: list[int], *, dry_run: bool) -> tuple[int, int, set[str]]:
@@ -187,7 +195,7 @@ class BaseStore(ABC, Generic[_Session]):
             return ()
         return tuple(self._append(prepare(batch)).ids)
 
-    def _head(self, prepared: Prepared) -> SessionHead:
+    def _head(self, prepared: PreparedBatch) -> SessionHead:
         """Return the stored state of the batch's session; a batch that begins it makes it."""
         begins = prepared.batch.start is not None
         head = self._heads.get(prepared.session_id)
@@ -203,7 +211,7 @@ class BaseStore(ABC, Generic[_Session]):
             raise prepared.refusal("the first batch of a session must carry its start")
         return read_head(session)
 
-    def _remember(self, numbered: Numbered) -> None:
+    def _remember(self, numbered: NumberedBatch) -> None:
         """Keep what is needed for the next batch, now that this one is committed."""
         numbered.settle()
         name = numbered.prepared.session_id
@@ -212,7 +220,7 @@ class BaseStore(ABC, Generic[_Session]):
         if len(self._heads) > _REMEMBERED:
             del self._heads[next(iter(self._heads))]
 
-    def _link_images(self, numbered: Numbered) -> None:
+    def _link_images(self, numbered: NumberedBatch) -> None:
         """Make the visible files of the pictures whose bytes there are."""
         for image in numbered.rows[ImageRow]:
             if image.sha256 not in numbered.prepared.batch.lost or self.blobs.has(image.sha256):
@@ -228,7 +236,9 @@ class BaseStore(ABC, Generic[_Session]):
         with self._use():
             message = self.messages([key])[key]
             # What is lost keeps its name, for `verify` to tell.
-            body = {} if isinstance(message, Lost) else {key: message.canonical.encode("ascii")}
+            body = (
+                {} if isinstance(message, LostMessage) else {key: message.canonical.encode("ascii")}
+            )
             self._name_result(session_id, packing.text(ref), key, body)
         return path
 
@@ -249,7 +259,7 @@ class BaseStore(ABC, Generic[_Session]):
         return self._locks.hold(session_id)
 
     def _holders(self) -> Mapping[str, Holder]:
-        """Who holds which session that is under none, or did until he was killed."""
+        """Return who holds which session that is under none, or did until he was killed."""
         return self._locks.holders()
 
     def _topmost(self, session_id: str) -> str:
@@ -264,7 +274,10 @@ class BaseStore(ABC, Generic[_Session]):
         return session_id
 
     def session_status(self, session_id: str) -> SessionStatus:
-        """How a session stands: how it ended, or who runs it. Raises UsageError as `start`."""
+        """Return how a session stands: how it ended, or who runs it.
+
+        Raises UsageError as `start`.
+        """
         with self._use():
             self._known(session_id)
         ended = [each for each in self.outcomes(session_id) if each.phase is None]
@@ -274,11 +287,11 @@ class BaseStore(ABC, Generic[_Session]):
     def sessions(
         self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
     ) -> Sequence[SessionInfo]:
-        """Sessions, newest first; tokens and costs summed over all their rows."""
-        held = Held({**self._holders()})
+        """Return sessions, newest first; tokens and costs summed over all their rows."""
+        held = HeldSessions({**self._holders()})
         above = tuple(held.holders)
         while above:
-            below = self._listed(SessionFilter(under=above), Held(), None, 0)
+            below = self._listed(SessionFilter(under=above), HeldSessions(), None, 0)
             new = [each for each in below if each.session_id not in held.holders]
             for each in new:
                 held.holders[each.session_id] = held.holders[each.parent_id or ""]
@@ -292,7 +305,7 @@ class BaseStore(ABC, Generic[_Session]):
         session_id: str | None = None,
         now: float,
         dry_run: bool = False,
-    ) -> Pruned:
+    ) -> PruneResult:
         """Remove whole sessions, and the bodies and files that no other session uses.
 
         Chosen are those whose last row is more than `older_than_s` seconds before `now`
@@ -333,7 +346,7 @@ class BaseStore(ABC, Generic[_Session]):
             for name in left:
                 self._locks.forget(name)
         names = tuple(name for _, name in chosen)
-        return Pruned(names, rows, bodies, len(files), size, tuple(running))
+        return PruneResult(names, rows, bodies, len(files), size, tuple(running))
 
     def _check_free(self, session_id: str) -> None:
         """Raise SessionHeld for a session that somebody runs."""
@@ -528,7 +541,10 @@ class BaseStore(ABC, Generic[_Session]):
                 )
 
     def start(self, session_id: str) -> SessionStart:
-        """How a session began. Raises UsageError naming recent sessions where it is unknown."""
+        """Return how a session began.
+
+        Raises UsageError naming recent sessions where it is unknown.
+        """
         with self._use():
             row = self._known(session_id).start()
         return SessionStart(
@@ -550,14 +566,14 @@ class BaseStore(ABC, Generic[_Session]):
         return 0 if last is None else last[0]
 
     def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:
-        """(SHA-256, visible file) of the pictures a phase made, in order."""
+        """Return (SHA-256, visible file) of the pictures a phase made, in order."""
         with self._use():
             images = self._table(session_id, ImageRow)
         name = packing.text(phase)
         return [(row.sha256, self.folder / row.name) for row in images if row.phase == name]
 
     def results(self, session_id: str) -> Sequence[tuple[str, str]]:
-        """(Reference, key) of the results that have a visible file, by reference."""
+        """Return (Reference, key) of the results that have a visible file, by reference."""
         with self._use():
             session = self._find(session_id)
             return [] if session is None else session.results()
@@ -583,7 +599,7 @@ class BaseStore(ABC, Generic[_Session]):
         return [stored_row(session_id, row, messages[row.key]) for row in rows]
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Rows of one SELECT with bound parameters, on a connection that cannot write.
+        """Return rows of one SELECT with bound parameters, on a connection that cannot write.
 
         Raises UsageError for anything else, and for SQL that the database refuses.
         """

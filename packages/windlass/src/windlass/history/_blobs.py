@@ -42,7 +42,7 @@ _READ_ONLY: Final = 0o400
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex. Raises OSError when it cannot be read."""
+    """Return SHA-256 of a file's bytes, in hex. Raises OSError when it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -261,25 +261,25 @@ _ROLES: Final[dict[str, Role]] = {
 
 
 @dataclass(frozen=True)
-class Lost(Message):
+class LostMessage(Message):
     """A message that says why the one it stands for cannot be read, and has the key of that one."""
 
     @classmethod
-    def of(cls, key: str, why: str, role: Role = "user") -> Lost:
+    def of(cls, key: str, why: str, role: Role = "user") -> LostMessage:
         """Return the stand-in for the message with this key."""
         message = cls(role, (Text(f"[message {key[:16]} cannot be read: {why}]"),))
         message.__dict__["key"] = key  # else it would be worked out from this text
         return message
 
-    def in_row(self, node_type: str) -> Lost:
+    def in_row(self, node_type: str) -> LostMessage:
         """Return the same in the role that messages of such a row have."""
-        message = Lost(_ROLES.get(node_type, self.role), self.parts)
+        message = LostMessage(_ROLES.get(node_type, self.role), self.parts)
         message.__dict__["key"] = self.key
         return message
 
 
 def tell_once(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """`tell`, for texts that it has not heard."""
+    """Return `tell`, for texts that it has not heard."""
     heard: set[str] = set()
 
     def hear(text: str) -> None:
@@ -295,10 +295,13 @@ def damage_error(what: str) -> StoreError:
     return StoreError(f"{what}: the store is damaged, run `windlass verify` to see how")
 
 
-def stand_in_for(key: str, why: str, blobs: BlobPlace, what: str = "file") -> Lost:
-    """The stand-in for a message, of which `blobs` is told. Raises StoreError: none is wanted."""
+def stand_in_for(key: str, why: str, blobs: BlobPlace, what: str = "file") -> LostMessage:
+    """Return the stand-in for a message, of which `blobs` is told.
+
+    Raises StoreError: none is wanted.
+    """
     sentence = f"the {what} of message {key!r} {why}" if what else f"there is no message {key!r}"
     if blobs.on_lost is None:
         raise damage_error(sentence)
     blobs.on_lost(sentence)
-    return Lost.of(key, f"its {what or 'row'} {key} {why}")
+    return LostMessage.of(key, f"its {what or 'row'} {key} {why}")

@@ -1,4 +1,4 @@
-"""How a batch becomes numbered rows: serialised by `prepare`, numbered by `Numbered`.
+"""How a batch becomes numbered rows: serialised by `prepare`, numbered by `NumberedBatch`.
 
 What takes time without a lock (serialising and hashing bodies) happens in `prepare`. Numbering
 reads its store through `SessionReader` only, and is the same for every store: so a history that
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history._blobs import Lost
+from windlass.history._blobs import LostMessage
 from windlass.history.base import Batch, CallRecord, EditRecord, Outcome, Row, ShownMessage
 from windlass.history.packing import (
     DIGESTED,
@@ -38,7 +38,7 @@ INLINE: Final = 4096
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedBatch:
     """A batch with its bodies serialised: rows for their tables, bytes for the blobs.
 
     `extra_bodies` are the keys of bodies that calls and edits bring. `needed` are the blobs
@@ -62,7 +62,7 @@ class Prepared:
             self._add_pictures(message, pictures)
         if key in self.bodies:
             return
-        if isinstance(message, Lost):
+        if isinstance(message, LostMessage):
             self.lost[key] = BodyRow(key, message.role, 0, 0, packing.preview(message), None)
             return
         canonical = message.canonical
@@ -102,7 +102,7 @@ class Prepared:
 
     @property
     def traces(self) -> list[str]:
-        """The traces of its rows."""
+        """Return the traces of its rows."""
         return [packing.text(row.trace_id) for row in self.batch.rows]
 
     def session_row(self) -> SessionRow:
@@ -130,9 +130,9 @@ class Prepared:
         return StoreError(f"{reason} (session {self.batch.session_id!r}): nothing was recorded")
 
 
-def prepare(batch: Batch) -> Prepared:
+def prepare(batch: Batch) -> PreparedBatch:
     """Serialise a batch. Raises StoreError for pictures that do not belong to their row."""
-    prepared = Prepared(batch, packing.text(batch.session_id))
+    prepared = PreparedBatch(batch, packing.text(batch.session_id))
     for row in batch.rows:
         if row.message is not None:
             prepared.add(row.message, row.pictures)
@@ -167,7 +167,7 @@ class SessionReader(Protocol):
         """Return its rows of another table; images by the row that shows them."""
 
     def results(self) -> list[tuple[str, str]]:
-        """(Reference, key) of the results that have a visible file."""
+        """Return (Reference, key) of the results that have a visible file."""
 
     def extra_bodies(self) -> set[str]:
         """Return the keys of bodies that calls and edits brought or show."""
@@ -179,7 +179,7 @@ class SessionReader(Protocol):
         """Return the digest of each batch by its number."""
 
     def last_batch(self) -> tuple[int, str] | None:
-        """Number and digest of the last batch."""
+        """Return number and digest of the last batch."""
 
     def has_body(self, key: str) -> bool:
         """Return whether the store has a body of that key."""
@@ -216,7 +216,7 @@ class SessionHead:
 
     @property
     def is_current(self) -> bool:
-        """Whether nobody has appended since."""
+        """Return whether nobody has appended since."""
         return self.session.last_batch() == (self.batch, self.digest)
 
     def count(self, content_hash: str) -> int:
@@ -229,7 +229,7 @@ class SessionHead:
         return 1 <= (whole_number(number) or 0) <= self.count(content_hash)
 
 
-class Numbered:
+class NumberedBatch:
     """A batch as rows, by their table. Raises StoreError where it names what is not there.
 
     `tools` is JSON by its SHA-256 of the tool lists that are new to the session;
@@ -237,7 +237,7 @@ class Numbered:
     of the session once this is committed; `ids` the occurrence ids of the batch's rows.
     """
 
-    def __init__(self, prepared: Prepared, head: SessionHead) -> None:
+    def __init__(self, prepared: PreparedBatch, head: SessionHead) -> None:
         self.prepared = prepared
         self.head = replace(head, batch=head.batch + 1, numbers=head.numbers.copy(), fresh={})
         self.ids: list[str | None] = []

@@ -64,7 +64,7 @@ class StoreProof(ABC, Generic[_Session]):
 
     @abstractmethod
     def _sessions(self) -> Iterable[tuple[str, _Session]]:
-        """Sessions by name."""
+        """Return sessions by name."""
 
     def _more_of(self, where: str, session: _Session) -> Checks:
         """Checks of a session that no other store needs; none here."""
@@ -77,7 +77,7 @@ class StoreProof(ABC, Generic[_Session]):
     # ---- and what all do alike ------------------------------------------------------
 
     def findings(self) -> Iterator[Discrepancy]:
-        """Everything that disagrees; nothing for a sound store."""
+        """Yield everything that disagrees; nothing for a sound store."""
         # Listed before the database is read: a blob that is written meanwhile is then not
         # taken for one that nothing names.
         listed: list[str] = []
@@ -202,7 +202,7 @@ class SessionProof:
         yield f"{self.where}, images", self.images()
 
     def log(self) -> Iterator[Discrepancy]:
-        """Rows without a gap, bodies that are there, occurrences counted right."""
+        """Yield rows without a gap, bodies that are there, occurrences counted right."""
         counts: Counter[str] = Counter()
         expected = 1
         for row in log_rows(self.session):
@@ -234,7 +234,7 @@ class SessionProof:
         return changed_batches(self.where, self.session)
 
     def calls(self) -> Iterator[Discrepancy]:
-        """Windows hold together, show what is there, and have the hash that was sent."""
+        """Yield windows hold together, show what is there, and have the hash that was sent."""
         traces = {row.trace_id for row in log_rows(self.session)}
         extra = self.session.extra_bodies()
         tools = self.session.tool_lists()
@@ -265,7 +265,7 @@ class SessionProof:
                 yield Discrepancy(call, "its request_hash is not that of its window and tools")
 
     def edits(self) -> Iterator[Discrepancy]:
-        """Edits are of messages that are there."""
+        """Yield edits are of messages that are there."""
         for row in self.session.table(EditRow):
             if row.message_id not in self.keys:
                 yield Discrepancy(
@@ -284,7 +284,7 @@ class SessionProof:
                 )
 
     def images(self) -> Iterator[Discrepancy]:
-        """Pictures that phases made are listed, and their files show them."""
+        """Yield pictures that phases made are listed, and their files show them."""
         named: defaultdict[int, list[str]] = defaultdict(list)
         for image in self.session.table(ImageRow):
             named[image.seq].append(image.sha256)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from windlass.history import packing
-from windlass.history._blobs import BlobPlace, Lost, damage_error, stand_in_for
+from windlass.history._blobs import BlobPlace, LostMessage, damage_error, stand_in_for
 from windlass.history._numbering import SessionHead, SessionReader
 from windlass.history.base import Discrepancy, ShownMessage, StoredRow
 from windlass.history.packing import DIGESTED, CallRow, LogRow
@@ -33,7 +33,10 @@ class StoredWindow(NamedTuple):
 
 
 def windows(calls: Iterable[CallRow]) -> Iterator[StoredWindow]:
-    """The windows of a session's calls. Raises StoreError where one cannot be put together."""
+    """Yield the windows of a session's calls.
+
+    Raises StoreError where one cannot be put together.
+    """
     shown: tuple[ShownMessage, ...] = ()
     bodies: tuple[str, ...] = ()
     for row in calls:
@@ -109,7 +112,7 @@ def read_head(session: SessionReader) -> SessionHead:
 
 def stored_row(session_id: str, row: LogRow, message: Message | None) -> StoredRow:
     """Return a row as readers get it."""
-    if isinstance(message, Lost):
+    if isinstance(message, LostMessage):
         message = message.in_row(row.node_type)
     return StoredRow(
         seq=row.seq,

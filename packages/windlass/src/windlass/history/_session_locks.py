@@ -57,7 +57,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldSessions:
     """Who holds which sessions, those under others among them."""
 
     holders: dict[str, Holder] = field(default_factory=dict[str, Holder])

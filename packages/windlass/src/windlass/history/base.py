@@ -56,7 +56,7 @@ class Details(Protocol):
 
     @property
     def tag(self) -> str:
-        """Its kind."""
+        """Return its kind."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the details as a row keeps them."""
@@ -258,8 +258,20 @@ def status_by_record(ended: Outcome | None, holder: Holder | None) -> SessionSta
     return SessionStatus(ended.status, ended.reason, ended.error)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionParent:
+    """What a session hangs under, if it is a part of another."""
+
+    parent_id: str | None = None
+    """The session that ran it as a sub-cascade, or has it as a sounding (None: no session did)."""
+    parent_phase: str | None = None
+    """The phase of that session which ran it."""
+    sounding_index: int | None = None
+    """Which sounding of that session it is, from 0 (None: it is a sub-cascade)."""
+
+
 @dataclass(frozen=True, slots=True)
-class SessionStart:
+class SessionStart(SessionParent):
     """The first thing known of a session."""
 
     cascade_id: str
@@ -269,12 +281,6 @@ class SessionStart:
     """The definition of the cascade, as JSON."""
     timestamp: float
     """Seconds since 1970."""
-    parent_id: str | None = None
-    """The session that ran it as a sub-cascade, or has it as a sounding (None: no session did)."""
-    parent_phase: str | None = None
-    """The phase of that session which ran it."""
-    sounding_index: int | None = None
-    """Which sounding of that session it is, from 0 (None: it is a sub-cascade)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +342,7 @@ CHAT: Final = "chat"
 
 
 @dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(SessionParent):
     """A session as `windlass sessions` lists it.
 
     Tokens and cost are its own, without those of the sessions under it.
@@ -357,12 +363,6 @@ class SessionInfo:
     error: str | None
     reason: str | None = None
     """Why it is `incomplete`."""
-    parent_id: str | None = None
-    """The session that ran it as a sub-cascade, or has it as a sounding."""
-    parent_phase: str | None = None
-    """The phase of that session which ran it."""
-    sounding_index: int | None = None
-    """Which sounding of that session it is, from 0."""
 
 
 LATEST: Final = "latest"
@@ -413,7 +413,7 @@ OnProgress: TypeAlias = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneResult:
     """What `prune` removed, or would remove; `bytes` are those of blob files.
 
     `running` are sessions of that age which it left alone.
@@ -491,7 +491,10 @@ class Store(Protocol):
         """
 
     def start(self, session_id: str) -> SessionStart:
-        """How a session began. Raises UsageError naming recent sessions where it is unknown."""
+        """Return how a session began.
+
+        Raises UsageError naming recent sessions where it is unknown.
+        """
 
     def batches(self, session_id: str) -> int:
         """Return how many batches were appended to a session (0: there is none of that name)."""
@@ -503,7 +506,10 @@ class Store(Protocol):
         """
 
     def session_status(self, session_id: str) -> SessionStatus:
-        """How a session stands: how it ended, or who runs it. Raises UsageError as `start`."""
+        """Return how a session stands: how it ended, or who runs it.
+
+        Raises UsageError as `start`.
+        """
 
     def find_session(self, name: str) -> str:
         """Return the id of the session that `name` means: an id, the beginning of one, or `latest`.
@@ -517,13 +523,13 @@ class Store(Protocol):
         """The sessions that fit, newest first, `limit` of them at most, without the first ones."""
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Rows of one SELECT on a read-only connection.
+        """Return rows of one SELECT on a read-only connection.
 
         Raises UsageError for anything else, and for SQL that the engine refuses.
         """
 
     def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:
-        """(SHA-256, visible file) of the pictures a phase made, in order."""
+        """Return (SHA-256, visible file) of the pictures a phase made, in order."""
 
     def store_tool_result(self, session_id: str, ref: str, key: str) -> Path:
         """Make the visible file `storage/tool_results/{ref}.json` of a shortened result."""
@@ -566,7 +572,7 @@ class Store(Protocol):
         session_id: str | None = None,
         now: float,
         dry_run: bool = False,
-    ) -> Pruned:
+    ) -> PruneResult:
         """Remove sessions, and the bodies and blobs that no other session uses.
 
         Raises SessionHeld for one that is named and that somebody runs.

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from windlass.history._blobs import Lost
+from windlass.history._blobs import LostMessage
 from windlass.history.base import NodeType, Store, StoredRow
 from windlass.history.lanes import standing
 from windlass.history.marks import CalloutMark, PinMark
@@ -37,7 +37,7 @@ def item_of(stored: StoredRow) -> Item | None:
     Originals that were brought back are of the kind `recall`: they have a card already.
     """
     row = stored.row
-    if row.message is None or stored.id is None or isinstance(row.message, Lost):
+    if row.message is None or stored.id is None or isinstance(row.message, LostMessage):
         return None
     recalled = row.message.role == "tool" and row.message.name in _BRINGS_BACK
     return Item(

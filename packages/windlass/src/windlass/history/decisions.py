@@ -29,7 +29,7 @@ class Remark(RowDetails, kinds=get_args(Topic)):
 
     @property
     def tag(self) -> str:
-        """The kind in the JSON."""
+        """Return the kind in the JSON."""
         return self.topic
 
 
@@ -385,7 +385,7 @@ class SoundingsDecided(RowDetails, kind="soundings"):
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """The same for the outcome of the phase."""
+        """Return the same for the outcome of the phase."""
         return {key: value for key, value in self.as_json().items() if key != "kind"}
 
 

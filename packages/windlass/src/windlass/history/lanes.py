@@ -61,12 +61,12 @@ class History(NamedTuple):
 
     @property
     def rows(self) -> Sequence[StoredRow]:
-        """All rows that stood before."""
+        """Return all rows that stood before."""
         return self.line[: self.until]
 
     @property
     def messages(self) -> Sequence[StoredRow]:
-        """The rows of what was said before."""
+        """Return the rows of what was said before."""
         return self.said[: self.born]
 
 
@@ -106,7 +106,7 @@ class Lanes:
             self._take(stored)
 
     def __iter__(self) -> Iterator[Lane]:
-        """The lanes, in the order in which they begin."""
+        """Return the lanes, in the order in which they begin."""
         return iter(self._known)
 
     def lane(self, stored: StoredRow) -> Lane:
@@ -225,5 +225,8 @@ class _Line:
 
 
 def standing(rows: Iterable[StoredRow]) -> Sequence[StoredRow]:
-    """The rows that count for what comes later: those of soundings only where they are taken."""
+    """Return the rows that count for what comes later.
+
+    Those of soundings only where they are taken.
+    """
     return Lanes(rows).standing().rows

@@ -37,7 +37,7 @@ class CalloutMark(RowDetails, kind="callout"):
 
     @property
     def text(self) -> str:
-        """The mark in words."""
+        """Return the mark in words."""
         return f"called out as {self.name!r}: {self.message_id} (by {self.by})"
 
 
@@ -50,7 +50,7 @@ class PinMark(RowDetails, kind="pin"):
 
     @property
     def text(self) -> str:
-        """The mark in words."""
+        """Return the mark in words."""
         what = "pinned" if self.pinned else "not pinned any more"
         return f"{what}: {self.message_id} (by {self.by})"
 
@@ -121,7 +121,7 @@ class Callout:
 
     @property
     def message_id(self) -> str:
-        """The id of the occurrence that is marked."""
+        """Return the id of the occurrence that is marked."""
         assert self.stored.id is not None
         return self.stored.id
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history._blobs import Lost
+from windlass.history._blobs import LostMessage
 from windlass.history.base import Batch, Row, SessionInfo, Store, StoredRow
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card
@@ -35,7 +35,7 @@ _BYTES: Final = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class SessionCopy:
     """One session: its numbers in both stores, how much was new, and the hash of it all.
 
     `cards` are beside the hash: they are derived, and the newer one of a message stands.
@@ -60,7 +60,7 @@ class _Missing:
 
     def take(self, *messages: Message | None) -> None:
         """Note those messages that are stand-ins."""
-        self.messages.update(each.key for each in messages if isinstance(each, Lost))
+        self.messages.update(each.key for each in messages if isinstance(each, LostMessage))
 
 
 def migrate(
@@ -69,7 +69,7 @@ def migrate(
     *,
     on_session: Callable[[int, int, str], None] | None = None,
     on_lost: Callable[[str], None] = lambda _: None,
-) -> Iterator[Copied]:
+) -> Iterator[SessionCopy]:
     """Copy every session of `source`, oldest first, and yield each once it is proven.
 
     `on_session` hears of each before it is copied: its number, how many there are, its name;
@@ -95,7 +95,7 @@ def _copy(
     on_lost: Callable[[str], None],
     *,
     begun: bool,
-) -> Copied:
+) -> SessionCopy:
     name = info.session_id
     start = source.start(name)
     if not begun:
@@ -228,8 +228,8 @@ def _picture(store: Store, sha256: str, lost: set[str]) -> bytes | None:
         return None
 
 
-def fingerprint(store: Store, name: str, missing: _Missing | None = None) -> Copied:
-    """Counts of a session, and a hash over all that a store gives back of it.
+def fingerprint(store: Store, name: str, missing: _Missing | None = None) -> SessionCopy:
+    """Return counts of a session, and a hash over all that a store gives back of it.
 
     What cannot be read is noted in `missing`; without it a picture that is lost is a StoreError.
 
@@ -272,7 +272,7 @@ def fingerprint(store: Store, name: str, missing: _Missing | None = None) -> Cop
         take([len(part)])
         for record in part:
             take(record)
-    return Copied(
+    return SessionCopy(
         session_id=name,
         rows=rows,
         new_rows=0,

@@ -37,12 +37,12 @@ _encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def text(value: str) -> str:
-    """`value` as it can be stored: lone surrogates replaced."""
+    """Return `value` as it can be stored: lone surrogates replaced."""
     return value if value.isascii() else clean_text(value)
 
 
 def optional(value: str | None) -> str | None:
-    """`text`, or None."""
+    """Return `text`, or None."""
     return None if value is None else text(value)
 
 
@@ -54,12 +54,12 @@ def real(value: float | None) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """JSON with its keys in the order given: people and templates read it in that order."""
+    """Return JSON with its keys in the order given: people and templates read it in that order."""
     return "{}" if value == {} else text(_encode(value))
 
 
 def digest(*parts: Any) -> str:
-    """SHA-256 over the JSON of `parts`: what a batch is known by."""
+    """Return SHA-256 over the JSON of `parts`: what a batch is known by."""
     return hashlib.sha256(_encode_ascii(parts).encode("ascii")).hexdigest()
 
 
@@ -84,7 +84,7 @@ _PART_CHARS: Final = 100
 
 
 def path_part(name: str) -> str:
-    """`name` as one part of a path that every file system takes.
+    """Return `name` as one part of a path that every file system takes.
 
     A name that has to change gets a piece of its hash, so that two names never share
     a folder.
@@ -125,7 +125,7 @@ def tool_result_name(ref: str) -> str:
 
 
 def against(base: Sequence[_Item], now: Sequence[_Item]) -> list[_Item | list[int]]:
-    """`now` as a list against `base`: `[from, to]` for runs of it, else the entries."""
+    """Return `now` as a list against `base`: `[from, to]` for runs of it, else the entries."""
     same = len(base)
     if now[:same] != base:  # which is quick, and mostly the case
         pairs = enumerate(zip(base, now, strict=False))
@@ -179,7 +179,10 @@ def pack_keys(base: Sequence[str], now: Sequence[str]) -> str:
 
 
 def unpack_keys(base: Sequence[str], packed: str) -> tuple[str, ...]:
-    """The keys that `pack_keys` made `packed` of. Raises ValueError where they do not fit."""
+    """Return the keys that `pack_keys` made `packed` of.
+
+    Raises ValueError where they do not fit.
+    """
     return _unpack(base, packed, str)
 
 
@@ -224,7 +227,7 @@ class SessionRow(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The digest before that of its first batch; without a parent as it ever was."""
+        """Return the digest before that of its first batch; without a parent as it ever was."""
         return digest(*(self if self.parent_id is not None else self[:6]))
 
 
@@ -425,7 +428,7 @@ def read_call(
 
 
 def _read(kind: type[_Item], details_json: str) -> _Item:
-    """Details from their JSON, without the parts that this version does not know."""
+    """Return details from their JSON, without the parts that this version does not know."""
     adapter: TypeAdapter[_Item] = adapter_of(kind)
     try:
         return adapter.validate_json(details_json)

@@ -85,7 +85,7 @@ class RowDetails:
 
     @property
     def tag(self) -> str:
-        """The kind in the JSON."""
+        """Return the kind in the JSON."""
         return self.kind
 
     def as_json(self) -> dict[str, Any]:
@@ -112,7 +112,10 @@ def json_of(row: Row) -> dict[str, Any]:
 
 
 def details_of(row: Row) -> Details | None:
-    """What a row says; None: nothing. A reply or a result that says nothing is a usual one."""
+    """Return what a row says; None: nothing.
+
+    A reply or a result that says nothing is a usual one.
+    """
     return _USUAL.get(row.node_type) if row.details is None else row.details
 
 
@@ -185,7 +188,7 @@ class CallFailed(RowDetails, kind="failed"):
 
     @property
     def message(self) -> str:
-        """What the error said."""
+        """Return what the error said."""
         return self.text.removeprefix(f"{self.step}: ")
 
 
@@ -292,7 +295,7 @@ class Answer(RowDetails, kind="answer", always=("step", "at", "name", "arguments
 
     @property
     def question(self) -> str:
-        """What was asked."""
+        """Return what was asked."""
         return self.text.removesuffix(f" {self.answer}")
 
 

@@ -33,7 +33,7 @@ class Step:
     repeat: int = 0
 
     def __str__(self) -> str:
-        """The step in words, for people: `phase a, attempt 1, turn 2`."""
+        """Return the step in words, for people: `phase a, attempt 1, turn 2`."""
         words = [f"phase {self.phase}"]
         if self.sounding is not None:
             words.append(f"sounding {self.sounding}")

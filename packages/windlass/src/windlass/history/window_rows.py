@@ -40,11 +40,11 @@ class WindowOptions(Protocol):
 
     @property
     def profile(self) -> str:
-        """The profile that holds for options not written."""
+        """Return the profile that holds for options not written."""
 
     @property
     def key(self) -> str:
-        """A hash of the options, equal for equal ones."""
+        """Return a hash of the options, equal for equal ones."""
 
     def settings(self) -> dict[str, Any]:
         """Return every option with its value."""

@@ -122,7 +122,7 @@ UNRECORDED: Final = "[not recorded]"
 
 
 def unseen(recorded: str, call: RecordedCall, of: Recording) -> Recording:
-    """Calls that a file bills without telling what they said: one call, beside a recording.
+    """Return calls that a file bills without telling what they said: one call, beside a recording.
 
     Its answer is another one where the bill has grown: then the import puts it in the old one's
     place.
@@ -182,7 +182,10 @@ class ItemReader:
         return reader.read(item, where)
 
     def _without_unreadable(self, item: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
-        """The same without those of its parts that cannot be read (None: none of them can)."""
+        """Return the same without those of its parts that cannot be read.
+
+        None: none of them can.
+        """
         for key in ("content", "parts", "tool_calls"):
             given = item.get(key)
             if not isinstance(given, list):
@@ -232,7 +235,10 @@ def read_list(
 
 
 def read_tools(definitions: object) -> tuple[ToolSpec, ...]:
-    """Definitions of tools in any provider's form; tools that are not functions are left out."""
+    """Return definitions of tools in any provider's form.
+
+    Tools that are not functions are left out.
+    """
     tools: list[ToolSpec] = []
     for one in map(object_of, definitions if isinstance(definitions, list) else ()):
         more = one.get("functionDeclarations")

@@ -246,7 +246,7 @@ class ClaudeTranscript:
         return node
 
     def take_user(self, record: Record) -> Node | None:
-        """Words of a user, or results of tools."""
+        """Return words of a user, or results of tools."""
         words = record.get("message")
         if record.get("isVisibleInTranscriptOnly") or not isinstance(words, Mapping):
             self._file.skipped["words that only people see"] += 1
@@ -313,7 +313,7 @@ class ClaudeTranscript:
         return node
 
     def take_system(self, record: Record) -> Node | None:
-        """Notes of the client; the first record of a `stream-json` log names the session."""
+        """Return notes of the client; the first record of a `stream-json` log names the session."""
         note = _inner(record)
         self._session = self._session or text_of(note, "session_id", "sessionId")
         self._project = self._project or text_of(note, "cwd")
@@ -340,7 +340,7 @@ class ClaudeTranscript:
 
     @property
     def name(self) -> str:
-        """The name of the session."""
+        """Return the name of the session."""
         return self._session or self._file.path.stem
 
     def recordings(self, answers: Answers, main: str = "") -> Iterator[Recording]:

@@ -258,11 +258,13 @@ class ClosingSums:
         self._runs: list[tuple[dict[str, _Sum], float]] = []
 
     def __bool__(self) -> bool:
-        """Whether the file tells any."""
+        """Return whether the file tells any."""
         return bool(self._runs)
 
     def take(self, record: Mapping[str, Any]) -> bool:
-        """A record with sums: it goes on from those of its run before, or it ends another run.
+        """Return a record with sums.
+
+        It goes on from those of its run before, or it ends another run.
 
         Older ones have the sum of one model, which they do not name, and dollars of all turns so
         far. False: it tells none.
@@ -287,7 +289,10 @@ class ClosingSums:
         return bool(sums)
 
     def _by_model(self, seen: Sequence[str]) -> dict[str, _Sum]:
-        """The sums of all runs. Where a total is more than they are, it is their dollars' sum."""
+        """Return the sums of all runs.
+
+        Where a total is more than they are, it is their dollars' sum.
+        """
         models: dict[str, _Sum] = {}
         for sums, total in self._runs:
             named = sum(one.dollars for one in sums.values())

@@ -135,7 +135,10 @@ class RecordedFile(NamedFile):
         return value
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Its objects in order, one for a JSON text. Lines that hold no object are counted."""
+        """Yield its objects in order, one for a JSON text.
+
+        Lines that hold no object are counted.
+        """
         if self._whole is not None:
             several = self._whole.get("records")
             yield from several if isinstance(several, list) else [self._whole]

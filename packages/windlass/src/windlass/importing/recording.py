@@ -71,6 +71,21 @@ def _words(thinking: Opaque) -> str:
     return words if isinstance(words, str) else ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingFacts:
+    """What a recording is, as results of an import or a replay tell it."""
+
+    name: str
+    format: str
+    grade: Grade
+    kind: Kind
+    model: str
+    skipped: Mapping[str, int]
+    """What was left out of the file: how often, by reason."""
+    estimated: int = 0
+    """Calls whose output was not recorded, and is estimated."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
     """One call of a model."""
@@ -108,7 +123,10 @@ class RecordedCall:
 
     @property
     def dollars(self) -> float | None:
-        """The cost that was recorded, else what the usage costs at list prices (None: unknown)."""
+        """Return the cost that was recorded, else what the usage costs at list prices.
+
+        None: unknown.
+        """
         if self.cost is not None or self.usage is None:
             return self.cost
         return cost(self.model, **asdict(self.usage))
@@ -148,7 +166,7 @@ class Recording:
 
     @property
     def results(self) -> frozenset[int]:
-        """The places of the messages that are results of tools or commands."""
+        """Return the places of the messages that are results of tools or commands."""
         words = len(self.messages)
         if self.results_as_words:  # the user's words before the first answer are the task
             roles = [message.role for message in self.messages]
@@ -161,7 +179,7 @@ class Recording:
 
     @property
     def title(self) -> str:
-        """The user's first words, or the name; words that clients add count only in need."""
+        """Return the user's first words, or the name; words that clients add count only in need."""
         return first_words(self.messages) or self.name
 
     @property
@@ -178,13 +196,13 @@ class Recording:
 
     @property
     def system(self) -> tuple[Message, ...] | None:
-        """The system messages at the beginning; None: unknown."""
+        """Return the system messages at the beginning; None: unknown."""
         head = tuple(takewhile(attrgetter("is_system"), self.messages))
         return head if head or self.grade != "C" else None
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all calls; a call without a recorded usage counts as nothing."""
+        """Return the tokens of all calls; a call without a recorded usage counts as nothing."""
         total = Usage(0, 0)
         for call in self.calls:
             if call.usage is not None:
@@ -193,12 +211,12 @@ class Recording:
 
     @property
     def estimated(self) -> int:
-        """How many calls have an output that was not recorded and is estimated."""
+        """Return how many calls have an output that was not recorded and is estimated."""
         return sum(call.estimated for call in self.calls)
 
     @property
     def dollars(self) -> float | None:
-        """What all of it cost in US dollars; None where the cost of one call is unknown."""
+        """Return what all of it cost in US dollars; None where the cost of one call is unknown."""
         total = self.beside
         for call in self.calls:
             if (dollars := call.dollars) is None:

@@ -33,7 +33,7 @@ from windlass.history.base import (
 from windlass.history.details import CallDetails
 from windlass.history.row_details import ReplyDetails
 from windlass.importing.base import COUNTED
-from windlass.importing.recording import GRADES, Grade, Kind, RecordedCall, Recording
+from windlass.importing.recording import GRADES, RecordedCall, Recording, RecordingFacts
 from windlass.importing.streams import recordings
 from windlass.messages import Message, canonical_json
 from windlass.text.tokens import FamilyCounter
@@ -440,19 +440,14 @@ def _changed(source: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class ImportedSession:
+class ImportedSession(RecordingFacts):
     """A session that came from a file of another program."""
 
     session_id: str
-    name: str
-    format: str
-    grade: Grade
-    kind: Kind
     state: str
     """`new`, `grew` (messages were added to it) or `unchanged` (all of it was stored already)."""
     parent: str | None
     """The session whose side chain or branch it is."""
-    model: str
     calls: int
     tokens_in: int
     """The provider's count, as are the tokens cached, written and out."""
@@ -461,14 +456,10 @@ class ImportedSession:
     tokens_out: int
     cost: float | None
     """US dollars (None: the usage or the price of a call is unknown)."""
-    skipped: Mapping[str, int]
-    """What was left out of the file: how often, by reason."""
-    estimated: int = 0
-    """Calls whose output was not recorded, and is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """The result of an import: the sessions, in the order in which they were read."""
 
     sessions: tuple[ImportedSession, ...]
@@ -483,7 +474,7 @@ class Imported:
 
 def import_into(
     store: Store, path: str | Path, form: str | None, on_skip: Callable[[str], None] | None
-) -> Imported:
+) -> ImportResult:
     """Store each recording of a file or folder. Raises UsageError as `recordings` does."""
     sessions: list[ImportedSession] = []
     names: dict[str, str] = {}
@@ -497,21 +488,21 @@ def import_into(
         sessions.append(
             ImportedSession(
                 stored.session_id,
-                recording.name,
-                recording.format,
-                recording.grade,
-                recording.kind,
                 stored.state,
                 parent,
-                recording.model,
                 len(recording.calls),
                 used.tokens_in,
                 used.tokens_cached,
                 used.tokens_written,
                 used.tokens_out,
                 recording.dollars,
-                dict(recording.skipped),
-                recording.estimated,
+                name=recording.name,
+                format=recording.format,
+                grade=recording.grade,
+                kind=recording.kind,
+                model=recording.model,
+                skipped=dict(recording.skipped),
+                estimated=recording.estimated,
             )
         )
-    return Imported(tuple(sessions))
+    return ImportResult(tuple(sessions))

@@ -53,7 +53,7 @@ class Node:
 
     @property
     def said(self) -> list[Message]:
-        """Its messages, the pieces of an answer as one."""
+        """Return its messages, the pieces of an answer as one."""
         pieces = list(takewhile(lambda one: one.role == "assistant", self.messages))
         if len(pieces) > 1:
             self.messages[: len(pieces)] = [joined(*pieces)]

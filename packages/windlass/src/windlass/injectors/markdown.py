@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import UsageError
-from windlass.safety.files import UnreadableError, in_root, read_text
+from windlass.safety.files import UnreadableError, in_root
 
 FENCE: Final = "---"
 _DEPTH: Final = 100
@@ -41,8 +41,8 @@ def folder_in(root: Path, name: str, *, hidden: bool = True) -> Path:
     return folders.at(name)
 
 
-def read_page(path: Path, root: Path | None = None) -> MarkdownFile:
-    """Read a file, which must lie in `root` (None: anywhere).
+def read_page(path: Path, root: Path) -> MarkdownFile:
+    """Read a file, which must lie in `root`.
 
     Raises UsageError, naming it, for one that cannot be read, and for front matter that is not a
     YAML object.
@@ -50,11 +50,7 @@ def read_page(path: Path, root: Path | None = None) -> MarkdownFile:
     import yaml  # takes longer to import than this room
 
     try:
-        text = (
-            read_text(path)
-            if root is None
-            else in_root(root, hidden=True).read_text(path.absolute())
-        )
+        text = in_root(root, hidden=True).read_text(path.absolute())
     except UnreadableError as error:
         raise UsageError(f"{str(path)!r} {error}") from error
     lines = text.splitlines(keepends=True)

@@ -71,12 +71,12 @@ class Charge:
 
     @property
     def fresh(self) -> int:
-        """Tokens that were neither read from a cache nor written to one."""
+        """Return tokens that were neither read from a cache nor written to one."""
         return max(0, self.tokens_in - self.tokens_cached - self.tokens_written)
 
     @property
     def share_cached(self) -> float | None:
-        """The share of the input that was read from a cache (None: there was no input)."""
+        """Return the share of the input that was read from a cache (None: there was no input)."""
         return self.tokens_cached / self.tokens_in if self.tokens_in else None
 
     @property
@@ -86,7 +86,7 @@ class Charge:
 
     @property
     def is_notional(self) -> bool:
-        """Whether nobody bills any of it."""
+        """Return whether nobody bills any of it."""
         return self.notional > 0 and self.notional == self.dollars
 
     def add(self, other: Charge) -> None:

@@ -65,7 +65,7 @@ class WindowBills:
 
     @cached_property
     def total(self) -> float:
-        """What all of it costs in US dollars."""
+        """Return what all of it costs in US dollars."""
         return sum(bill.dollars for bill in self.calls.values())
 
 

@@ -111,17 +111,13 @@ class Associations:
         self._names = tuple(names) if banks is not None else ()
         self._folders, self._closed = tuple(folders), tuple(closed)
         self._headings = {**HEADINGS, **(headings or {})}
-        self._index = WordIndex()
         self._start_anew()
 
     def _start_anew(self) -> None:
         """Forget what the index holds: after a failure nobody knows how far it came."""
-        self._index.close()
-        self._index = WordIndex()
+        self._index = WordIndex[Passage | Memory](lambda entry: entry.searched)
         self._files = Files(self._folders, self._closed)
-        self._held: dict[int, Passage | Memory] = {}
         self._numbers: dict[Passage | Memory, int] = {}
-        self._next = 1
 
     def close(self) -> None:
         """Let the index go."""
@@ -140,6 +136,7 @@ class Associations:
         try:
             entries = self._matching(request)
         except (OSError, StoreError, sqlite3.Error):
+            self._index.close()
             self._start_anew()
             try:
                 entries = self._matching(request)
@@ -156,8 +153,7 @@ class Associations:
     def _matching(self, request: ContextGenerationInput) -> list[Passage | Memory]:
         self._refresh()
         beside = f"{request.inherited_context}\n{request.previous_outputs}"
-        numbers = self._index.match(request.task_text, beside=beside, most=MOST_MATCHES)
-        return [self._held[number] for number in numbers]
+        return self._index.match(request.task_text, beside=beside, most=MOST_MATCHES)
 
     def _refresh(self) -> None:
         """Bring the index up to date with the files and the banks."""
@@ -172,13 +168,9 @@ class Associations:
         fresh: list[Passage | Memory] = list(came)
         fresh += [entry for entry in memories if entry not in self._numbers]
         for old in stale:
-            number = self._numbers.pop(old)
-            del self._held[number]
-            self._index.remove(number, old.searched)
+            self._index.remove(self._numbers.pop(old))
         for new in fresh:
-            self._numbers[new], self._held[self._next] = self._next, new
-            self._index.add(self._next, new.searched)
-            self._next += 1
+            self._numbers[new] = self._index.add(new)
 
     def _sections(self, request: ContextGenerationInput, matches: Iterable[MemoryMatch]) -> str:
         # Sorted by what names them, so that the same matches give the same text.

@@ -13,9 +13,8 @@ import math
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final, Self, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Generic, Self, TypeVar
 
 from windlass.tools.searching import STOP_WORDS
 
@@ -37,13 +36,16 @@ _MOST_WORDS: Final = 2_000
 """Words of a task that are looked at: its beginning says what it is about."""
 
 
-class WordIndex:
-    """Texts by the words in them. Not for several threads at once; close it after use.
+class WordIndex(Generic[_Item]):
+    """Items by the words in their texts. Not for several threads at once; close it after use.
 
-    `texts` are those it begins with, by their numbers.
+    `said` gives the text of an item, `items` are those it begins with.
     """
 
-    def __init__(self, texts: Mapping[int, str] = MappingProxyType({})) -> None:
+    def __init__(self, said: Callable[[_Item], str], items: Iterable[_Item] = ()) -> None:
+        self._said = said
+        self._items: dict[int, _Item] = {}
+        self._next = 0
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
         for table in ("texts", "task"):
             self._db.execute(
@@ -52,9 +54,8 @@ class WordIndex:
             )
         self._db.execute("CREATE VIRTUAL TABLE words USING fts5vocab(texts, instance)")
         self._db.execute("CREATE VIRTUAL TABLE asked USING fts5vocab(task, row)")
-        self._count = 0
-        for number, text in texts.items():
-            self.add(number, text)
+        for item in items:
+            self.add(item)
 
     def __enter__(self) -> Self:
         return self
@@ -63,50 +64,51 @@ class WordIndex:
         self.close()
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._items)
 
     def close(self) -> None:
         """Let the index go."""
         self._db.close()
 
-    def add(self, number: int, text: str) -> None:
-        """Add a text under a number that no other text has."""
-        words = _content_words(text)
+    def add(self, item: _Item) -> int:
+        """Add an item; returns the number by which it is taken out again."""
+        number = self._next = self._next + 1
+        words = _content_words(self._said(item))
         self._db.execute("INSERT INTO texts (rowid, said) VALUES (?, ?)", (number, words))
-        self._count += 1
+        self._items[number] = item
+        return number
 
-    def remove(self, number: int, text: str) -> None:
-        """Take the text out again; it must be the one that was added under the number."""
+    def remove(self, number: int) -> None:
+        """Take an item out again, by its number."""
+        words = _content_words(self._said(self._items.pop(number)))
         self._db.execute(
-            "INSERT INTO texts (texts, rowid, said) VALUES ('delete', ?, ?)",
-            (number, _content_words(text)),
+            "INSERT INTO texts (texts, rowid, said) VALUES ('delete', ?, ?)", (number, words)
         )
-        self._count -= 1
 
-    def match(self, task: str, *, beside: str = "", most: int | None = None) -> frozenset[int]:
-        """Return the numbers of the texts that belong to a task.
+    def match(self, task: str, *, beside: str = "", most: int | None = None) -> list[_Item]:
+        """Return the items that belong to a task, in the order in which they were added.
 
         Words of `beside` lift a text that shares some word with the task; alone they find
         nothing. Where more than `most` would match, more of the task is asked of each until
         they fit: those that are left hold more of the task than those that are not.
         """
-        shares, need = self.shares(task, beside=beside)
+        shares, need = self._shares(task, beside)
         chosen = {number for number, share in shares.items() if share >= need}
         while most is not None and len(chosen) > most:
             need = max(need * STRICTER, min(shares[number] for number in chosen) * 1.001)
             stricter = {number for number in chosen if shares[number] >= need}
             if not stricter:  # all of them hold the same of it: any of them will do
-                return frozenset(sorted(chosen)[:most])
+                break
             chosen = stricter
-        return frozenset(chosen)
+        return [self._items[number] for number in sorted(chosen)[:most]]
 
-    def shares(self, task: str, *, beside: str = "") -> tuple[dict[int, float], float]:
+    def _shares(self, task: str, beside: str = "") -> tuple[dict[int, float], float]:
         """The share of the weight of the task's words that each text holds, and the least needed.
 
-        For those who choose; texts without any word of the task are left out.
+        Texts without any word of the task are left out.
         """
         stems = self._stems(task)
-        if not stems or not self._count:
+        if not stems or not self._items:
             return {}, LEAST
         weights, total = self._weights(stems)
         need = max(LEAST, SHARE / math.sqrt(len(stems)))
@@ -116,16 +118,16 @@ class WordIndex:
                 weights[number] += BESIDE * total * lifted.get(number, 0.0) / all_of_them
         return {number: weight / total for number, weight in weights.items()}, need
 
-    def best(self, task: str, threshold: float | None = None) -> list[int]:
-        """Return the numbers of the texts that belong to a task, the best first; ties by number.
+    def best(self, task: str, threshold: float | None = None) -> list[_Item]:
+        """Return the items that belong to a task, the best first; of equal ones the first added.
 
         `threshold` is the share of the task's words, weighed by rarity, that a text must hold
         (None: the share that `match` asks for).
         """
-        shares, need = self.shares(task)
+        shares, need = self._shares(task)
         least = need if threshold is None else threshold
         ordered = sorted(shares.items(), key=lambda entry: (-entry[1], entry[0]))
-        return [number for number, share in ordered if share >= least]
+        return [self._items[number] for number, share in ordered if share >= least]
 
     def _stems(self, text: str) -> frozenset[str]:
         words = _content_words(text, _MOST_WORDS)
@@ -146,25 +148,27 @@ class WordIndex:
                 number
                 for (number,) in self._db.execute("SELECT doc FROM words WHERE term = ?", (stem,))
             }
-            weight = math.log1p(self._count / (len(texts) or 0.5))
+            weight = math.log1p(len(self._items) / (len(texts) or 0.5))
             total += weight
             for number in texts:
                 held[number] += weight
         return dict(held), total
 
 
-def match_texts(task: str, texts: Mapping[int, str], *, most: int | None = None) -> frozenset[int]:
-    """The numbers of those of the texts that belong to a task, with an index for this once."""
-    with WordIndex(texts) as index:
+def matches(
+    task: str, items: Iterable[_Item], said: Callable[[_Item], str], most: int | None = None
+) -> list[_Item]:
+    """Return those of the items that belong to a task by their texts, in their order."""
+    with WordIndex(said, items) as index:
         return index.match(task, most=most)
 
 
 def best_matches(
-    task: str, items: Sequence[_Item], said: Callable[[_Item], str], threshold: float | None = None
+    task: str, items: Iterable[_Item], said: Callable[[_Item], str], threshold: float | None = None
 ) -> list[_Item]:
     """Return those of the items that belong to a task by their texts, the best first."""
-    with WordIndex({number: said(item) for number, item in enumerate(items)}) as index:
-        return [items[number] for number in index.best(task, threshold)]
+    with WordIndex(said, items) as index:
+        return index.best(task, threshold)
 
 
 def fitting(

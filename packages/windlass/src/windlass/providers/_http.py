@@ -212,7 +212,7 @@ _POOLS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool]] = WeakKeyDict
 
 
 def _most_connections() -> int | None:
-    """Half of the files that this process may open; None if there is no limit."""
+    """Return half of the files that this process may open; None if there is no limit."""
     try:
         import resource
     except ImportError:  # Windows
@@ -368,7 +368,7 @@ class Endpoint:
 
     @property
     def place(self) -> str:
-        """The address in a form that may be shown."""
+        """Return the address in a form that may be shown."""
         return redacted_url(self.url)
 
     @property

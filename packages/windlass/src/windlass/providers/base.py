@@ -38,7 +38,7 @@ class ModelInfo:
     max_output_tokens: int = 1_024
 
     def input_room(self, max_output_tokens: int) -> int:
-        """Input tokens that leave room for a reply, less a margin for inexact counts."""
+        """Return input tokens that leave room for a reply, less a margin for inexact counts."""
         room = self.window - max_output_tokens
         return room if self.counter.exact else math.floor(room / (1 + MARGIN))
 

@@ -72,7 +72,7 @@ class HostedEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector; asks the model for one if there is none yet."""
+        """Return the length of a vector; asks the model for one if there is none yet."""
         if not self._dimensions:
             self.embed(["dimensions"])
         return self._dimensions

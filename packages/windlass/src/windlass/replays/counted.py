@@ -50,7 +50,7 @@ class CountEstimate:
 def estimate_counts(
     recording: Recording, neutral: Sequence[float], tools: Sequence[float], total: float
 ) -> tuple[CountEstimate, CountEstimate]:
-    """Two estimates that bound the truth; the same twice where the requests are exact.
+    """Return two estimates that bound the truth; the same twice where the requests are exact.
 
     Args:
         recording: The recording.
@@ -158,7 +158,10 @@ class RecordedCache:
 
 
 def read_caches(recording: Recording, prices: PricedVector) -> tuple[RecordedCache | None, ...]:
-    """What the cache held for each call; None: not recorded, or the prices are another model's."""
+    """Return what the cache held for each call.
+
+    None: not recorded, or the prices are another model's.
+    """
     is_own = prices.rate is not None and prices.name in (OWN, recording.model)
     return tuple(_read_cache(call, prices) if is_own else None for call in recording.calls)
 

@@ -33,7 +33,7 @@ class Gate:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a limit."""
+        """Return whether there is a limit."""
         return self.fail_over is not None or self.min_recall is not None
 
     def failures(self, totals: Sequence[PolicyCost]) -> list[str]:

@@ -23,18 +23,8 @@ from windlass.caching.meter import SharedPrefix
 from windlass.caching.prices import fetch_cost
 from windlass.context.lists import Chat
 from windlass.replays.numbered import NumberedMessages, argument_texts, searchable_text
+from windlass.replays.outcomes import Sight
 from windlass.replays.pricing import Vector, measure_calls
-
-
-class Sight(NamedTuple):
-    """What calls needed of earlier results, and how much of it was in view."""
-
-    values: int
-    values_seen: int
-    lines: int
-    lines_seen: int
-    misses: int
-    """Results to fetch again."""
 
 
 class MeasuredRecording:
@@ -80,7 +70,13 @@ class MeasuredRecording:
             lost.update(need.kind for need in needs)
             misses += len(results_to_fetch(needs))
         values, lines = kinds["value"], kinds["line"]
-        return Sight(values, values - lost["value"], lines, lines - lost["line"], misses)
+        return Sight(
+            values=values,
+            values_seen=values - lost["value"],
+            lines=lines,
+            lines_seen=lines - lost["line"],
+            misses=misses,
+        )
 
     def again(
         self,
@@ -105,7 +101,7 @@ class MeasuredRecording:
 
 
 def results_to_fetch(needs: Sequence[NeededText]) -> list[int]:
-    """Positions of the results to fetch so that all of `needs` are in view again.
+    """Return positions of the results to fetch so that all of `needs` are in view again.
 
     For each need it is the latest result that holds it, unless one already listed does.
     """
@@ -133,17 +129,20 @@ class CallsOnMessages(Protocol):
 
     @property
     def messages(self) -> Sequence[Chat]:
-        """The messages in OpenAI chat form."""
+        """Return the messages in OpenAI chat form."""
         ...
 
     @property
     def calls(self) -> Sequence[int]:
-        """The positions of the calls: each was sent the messages before, and answered there."""
+        """Return the positions of the calls.
+
+        Each was sent the messages before, and answered there.
+        """
         ...
 
     @property
     def used(self) -> Mapping[int, Sequence[str]] | None:
-        """The values that calls took out of earlier results, by the position of the answer.
+        """Return the values that calls took out of earlier results, by the position of the answer.
 
         None: they are not recorded, and found by how they look.
         """
@@ -192,7 +191,7 @@ class _Index:
                 self._places.setdefault(word, []).append(at)
 
     def find(self, needle: str) -> list[int]:
-        """Positions of the texts that hold `needle`, ascending."""
+        """Return positions of the texts that hold `needle`, ascending."""
         # The first and the last word of the needle may be parts of longer ones.
         inner = [
             match[0]

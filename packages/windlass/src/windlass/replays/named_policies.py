@@ -55,7 +55,7 @@ def policy_of(named: PolicyName) -> ReplayPolicy:
 
 
 def _title(settings: Mapping[str, Any]) -> str:
-    """Options as the command line takes them."""
+    """Return options as the command line takes them."""
     profile = settings.get("profile", "default")
     options = (f"{key}={json.dumps(value)}" for key, value in settings.items() if key != "profile")
     return ",".join([str(profile), *options])

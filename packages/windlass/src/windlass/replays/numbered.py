@@ -26,7 +26,10 @@ class PictureAddress(str):
 
 
 def pieces(chat: Mapping[str, Any]) -> list[str]:
-    """The texts and pictures of a message, in order; texts side by side are joined, calls last."""
+    """Return the texts and pictures of a message, in order.
+
+    Texts side by side are joined, calls last.
+    """
     texts: list[str] = []
 
     def add(text: str) -> None:
@@ -155,7 +158,10 @@ class NumberedMessages:
         return number
 
     def common_tokens(self, one: int, other: int) -> float:
-        """Tokens that two different messages have in common at their beginning; tools have none."""
+        """Return tokens that two different messages have in common at their beginning.
+
+        Tools have none.
+        """
         if min(one, other) < 0:
             return 0.0
         pair = (one, other) if one < other else (other, one)

@@ -6,13 +6,13 @@ A replay in words and tables, as the terminal and the page show it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from windlass.caching.rates import many, money, table_date
 from windlass.cascade.policies import EVERYTHING
-from windlass.importing.recording import ESTIMATED, GRADES, Grade
+from windlass.importing.recording import ESTIMATED, GRADES, RecordingFacts
 from windlass.text.cell_tables import Cell, CellTable, Columns, NumberCell, table_of
 
 
@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """The mean of both."""
+        """Return the mean of both."""
         return (self.low + self.high) / 2
 
 
@@ -63,17 +63,31 @@ class HiddenMessage:
     """The calls that come after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyCost:
-    """What a policy costs, and keeps in view, on a recording or on several, at some prices.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What calls needed of earlier results, and how much of it was in view."""
 
-    Bills are in fresh input tokens of the model's count.
-    """
+    values: int
+    """Values that calls needed."""
+    values_seen: int
+    """Of `values`, those that were in view."""
+    lines: int
+    """Whole lines that calls needed."""
+    lines_seen: int
+    misses: int
+    """Results that calls needed and did not see: they are fetched again."""
 
-    policy: str
-    prices: str
-    recordings: int
-    call_count: int
+    @property
+    def recall(self) -> float:
+        """Return the share of the needed values and lines that was in view."""
+        needed = self.values + self.lines
+        return (self.values_seen + self.lines_seen) / needed if needed else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayBill(Sight):
+    """What windows cost, in fresh input tokens of the model's count, and keep in view."""
+
     tokens: Span
     """The input of all calls."""
     bill: Span
@@ -84,18 +98,19 @@ class PolicyCost:
     """Of `tokens`, those that are read from the cache."""
     everything: Span
     """The bill of sending everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyCost(ReplayBill):
+    """What a policy costs, and keeps in view, on a recording or on several, at some prices."""
+
+    policy: str
+    prices: str
+    recordings: int
+    call_count: int
     dollars: Span | None
     """US dollars of input, output and what is fetched again, without the `unpriced` recordings
     (None: no price is known)."""
-    values: int
-    """Values that calls needed."""
-    values_seen: int
-    """Of `values`, those that were in view."""
-    lines: int
-    """Whole lines that calls needed."""
-    lines_seen: int
-    misses: int
-    """Results that calls needed and did not see."""
     everything_dollars: Span | None = None
     """The same as `dollars`, of sending everything."""
     unpriced: int = 0
@@ -113,7 +128,7 @@ class PolicyCost:
 
     @property
     def ratio(self) -> Span:
-        """What the policy costs, divided by what sending everything does."""
+        """Return what the policy costs, divided by what sending everything does."""
         if self.dollars is not None and self.everything_dollars is not None:
             pairs = list(zip(self.dollars, self.everything_dollars, strict=True))
         else:
@@ -121,23 +136,12 @@ class PolicyCost:
             pairs = list(zip(paid, self.everything, strict=True))
         return Span.of(one / whole if whole else 1.0 for one, whole in pairs)
 
-    @property
-    def recall(self) -> float:
-        """The share of the needed values and lines that was in view."""
-        needed = self.values + self.lines
-        return (self.values_seen + self.lines_seen) / needed if needed else 1.0
 
-
-@dataclass(frozen=True, slots=True)
-class RecordingReplay:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingReplay(RecordingFacts):
     """One recording under each policy at each of the prices."""
 
-    name: str
     source: str
-    format: str
-    grade: Grade
-    kind: str
-    model: str
     call_count: int
     results: int
     """How many results of tools it has."""
@@ -152,14 +156,10 @@ class RecordingReplay:
     unseen: Span
     """The tokens that each call sent besides the messages; an estimate for a transcript."""
     outlays: tuple[PolicyCost, ...]
-    estimated: int = 0
-    """Calls whose output was not recorded, and is estimated."""
     title: str = ""
     """The day it began, and the user's first words."""
     results_as_words: bool = False
     """Whether results were sent as words of the user, which are never shortened."""
-    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
-    """What was left out of the file: how often, by reason."""
     times: tuple[float | None, ...] = ()
     """When each call was made, in seconds since 1970 (None: unknown)."""
 

@@ -256,7 +256,10 @@ class _Conversation:
 
 
 def _content_of(message_id: str) -> str:
-    """The content of a message as a hash: a phase may repeat its system prompt under a new id."""
+    """Return the content of a message as a hash.
+
+    A phase may repeat its system prompt under a new id.
+    """
     return message_id.rpartition("-")[0]
 
 

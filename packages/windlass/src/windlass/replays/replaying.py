@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from windlass.caching.meter import SharedPrefix, lives
@@ -195,7 +195,7 @@ class _Replaying:
             everything_dollars=None
             if prices.rate is None
             else Span.of(sum(each.everything_costs) for each in figures),
-            **measured.sight(missed)._asdict(),
+            **asdict(measured.sight(missed)),
             first_difference=next(differing, None),
             dearest=max(range(len(singles)), key=lambda at: singles[at].cost) + 1
             if singles

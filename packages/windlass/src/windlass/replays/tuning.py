@@ -40,7 +40,7 @@ DEFAULT: Final = "default"
 
 
 def _title(options: Mapping[str, Any]) -> str:
-    """Options as `--policy` takes them."""
+    """Return options as `--policy` takes them."""
     return ",".join(f"{name}={json.dumps(value)}" for name, value in options.items())
 
 
@@ -78,7 +78,7 @@ class TunedFigure:
 
     @property
     def short(self) -> float:
-        """How far values and lines in view fall short of what they should be."""
+        """Return how far values and lines in view fall short of what they should be."""
         values, lines = VALUES_IN_VIEW - self.values, LINES_IN_VIEW - self.lines
         return round(max(0.0, values) + max(0.0, lines), _DIGITS)
 
@@ -106,7 +106,7 @@ class Tuning:
 
     @property
     def is_better(self) -> bool:
-        """Whether something better than the default was found."""
+        """Return whether something better than the default was found."""
         return bool(self.auto_context)
 
     def yaml(self) -> str:
@@ -150,7 +150,7 @@ _Session = Sequence[RecordingReplay]
 
 
 def _group_by_session(recordings: Iterable[Recording]) -> dict[str, list[Recording]]:
-    """Recordings by the session that they belong to."""
+    """Return recordings by the session that they belong to."""
     parents: dict[str, str] = {}
     groups: dict[str, list[Recording]] = {}
     for recording in recordings:

@@ -65,7 +65,7 @@ class Finding:
 
     @property
     def saved(self) -> float:
-        """What the setting would save for sure."""
+        """Return what the setting would save for sure."""
         return self.dollars - (self.would_be if self.most is None else self.most)
 
 
@@ -318,7 +318,7 @@ def _replayed(account: Account, policy: str) -> Span:
 
 
 def in_range(low: float, high: float) -> str:
-    """US dollars from the least to the most, for people."""
+    """Return US dollars from the least to the most, for people."""
     one, other = money(low), money(high)
     return one if one == other else f"{one} - {other}"
 

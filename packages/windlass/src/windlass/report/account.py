@@ -2,8 +2,9 @@
 
 The requests of a session, each told as what is new in it against the one before.
 
-As they were sent, and as a plain snowball would have sent them; `shortened.py` has them under a
-policy. So bills of a long session take as long as its messages, and not as the sum of its requests.
+They are as they were sent, and as a plain snowball would have sent them; `_findings.py` has them
+under a policy. So bills of a long session take as long as its messages, and not as the sum of its
+requests.
 """
 
 from __future__ import annotations
@@ -207,21 +208,21 @@ class Account:
 
     @cached_property
     def snowball(self) -> WindowBills:
-        """The bill of sending everything."""
+        """Return the bill of sending everything."""
         return self.simulated(lambda record, counter, _: SnowballRequests(record, counter))
 
     @property
     def missing(self) -> int:
-        """Tokens in front of each request that were not recorded."""
+        """Return tokens in front of each request that were not recorded."""
         return max((self.record.missing(self.counter(name)) for name in self._streams), default=0)
 
     @property
     def billed(self) -> float:
-        """What was to pay in US dollars; calls without a price are not in it."""
+        """Return what was to pay in US dollars; calls without a price are not in it."""
         return sum(call.dollars or 0.0 for call in self.costs)
 
     def counter(self, model: str) -> FamilyCounter:
-        """Who counts for a model of the session."""
+        """Return who counts for a model of the session."""
         name = self.names[model]
         if name not in self._counters:
             self._counters[name] = FamilyCounter(name)
@@ -237,7 +238,7 @@ class Account:
 
     @property
     def free_calls(self) -> Mapping[str, float | None]:
-        """What calls would have cost that cost nothing, by their traces, in US dollars."""
+        """Return what calls would have cost that cost nothing, by their traces, in US dollars."""
         return {call.row.trace_id: self._simulated(call) for call in self.calls if call.free}
 
     def _factor(self, model: str) -> float:
@@ -296,7 +297,7 @@ class Account:
 
     @cached_property
     def costs(self) -> Sequence[CallCharge]:
-        """What each call cost, in order."""
+        """Return what each call cost, in order."""
         return list(self._costs())
 
     def _costs(self) -> Iterator[CallCharge]:

@@ -91,12 +91,12 @@ class Advice:
 
     @property
     def kept(self) -> set[str]:
-        """The ids of all that is to be kept."""
+        """Return the ids of all that is to be kept."""
         return {each.message_id for each in self.messages if each.verdict == "keep"}
 
     @property
     def tokens(self) -> int:
-        """The tokens of all that may be shortened or dropped."""
+        """Return the tokens of all that may be shortened or dropped."""
         return sum(each.tokens for each in self.messages if each.verdict != "keep")
 
 
@@ -131,7 +131,10 @@ class _LastWindow:
         self._fresh = fresh_price(self._prices, size)
 
     def advised(self, at: int) -> AdvisedMessage | None:
-        """What to do with the message at a position (None: it is new, or not worth an edit)."""
+        """Return what to do with the message at a position.
+
+        None: it is new, or not worth an edit.
+        """
         shown = self._shown[at]
         stored = self._record.by_id[shown.message_id]
         used = self._last_use(shown, stored)

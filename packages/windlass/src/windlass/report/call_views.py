@@ -14,6 +14,7 @@ from windlass.history.base import (
     RAN,
     Row,
     SessionInfo,
+    SessionParent,
     SessionStart,
     Store,
     StoredRow,
@@ -37,7 +38,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionView:
+class SessionView(SessionParent):
     """A session: how it began and ended, its calls, and its notes in order."""
 
     session_id: str
@@ -55,10 +56,6 @@ class SessionView:
     """The files in which its pictures can be looked at, by SHA-256."""
     callouts: Sequence[Callout] = ()
     """The messages that were marked as important."""
-    parent_id: str | None = None
-    """The session whose phase `parent_phase` ran it (None: no session did)."""
-    parent_phase: str | None = None
-    sounding_index: int | None = None
     children: tuple[SessionInfo, ...] = ()
     """The sessions under it, as `nested` lists them."""
     forked_from: str | None = None

@@ -62,7 +62,7 @@ def edits_in(because: str | None) -> Sequence[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenMessage:
     """One message of a call's window."""
 
     position: int
@@ -90,7 +90,7 @@ class Seen:
 
     @property
     def has_block(self) -> bool:
-        """Whether a block of injectors stands at the end of the message."""
+        """Return whether a block of injectors stands at the end of the message."""
         return INJECT in (self.because or "").split(", ")
 
 
@@ -115,17 +115,17 @@ class Call:
 
     @property
     def phase(self) -> str | None:
-        """The phase, or the task."""
+        """Return the phase, or the task."""
         return self.row.phase
 
     @property
     def turn(self) -> int | None:
-        """The turn of the phase, from 1."""
+        """Return the turn of the phase, from 1."""
         return self.row.turn
 
     @property
     def sounding_index(self) -> int | None:
-        """Which sounding of the phase made it, from 0 (None: none)."""
+        """Return which sounding of the phase made it, from 0 (None: none)."""
         return self.row.sounding_index
 
     @property
@@ -136,75 +136,75 @@ class Call:
 
     @property
     def model(self) -> str:
-        """The model that was asked."""
+        """Return the model that was asked."""
         return self.sent.model
 
     @property
     def tokens_in(self) -> int:
-        """Tokens in by the provider's count, as `tokens_cached` and `tokens_out` are."""
+        """Return tokens in by the provider's count, as `tokens_cached` and `tokens_out` are."""
         return self.row.tokens_in or 0
 
     @property
     def tokens_cached(self) -> int:
-        """Those of them that were read from a cache."""
+        """Return those of them that were read from a cache."""
         return self.row.tokens_cached or 0
 
     @property
     def tokens_out(self) -> int:
-        """Tokens out."""
+        """Return tokens out."""
         return self.row.tokens_out or 0
 
     @property
     def cost(self) -> float | None:
-        """What it cost in US dollars (None: no price is known)."""
+        """Return what it cost in US dollars (None: no price is known)."""
         return self.row.cost
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Return how long it took."""
         return (self.row.duration_ms or 0.0) / 1_000
 
     @property
     def sent_tokens(self) -> int:
-        """What was sent, by the engine's count."""
+        """Return what was sent, by the engine's count."""
         return self.sent.sent_tokens
 
     @property
     def snowball_tokens(self) -> int:
-        """What a snowball would have sent, by the engine's count."""
+        """Return what a snowball would have sent, by the engine's count."""
         return self.sent.full_tokens
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
-        """The definitions that were sent, in OpenAI form."""
+        """Return the definitions that were sent, in OpenAI form."""
         return self.sent.tools
 
     @property
     def tool_names(self) -> Sequence[str]:
-        """The names of the tools that were sent."""
+        """Return the names of the tools that were sent."""
         return tuple(tool["function"]["name"] for tool in self.tools)
 
     @property
     def details(self) -> CallDetails:
-        """What else the record says of it."""
+        """Return what else the record says of it."""
         return self.sent.details
 
     @property
     def shown(self) -> Sequence[ShownMessage]:
-        """Its window, as the record has it."""
+        """Return its window, as the record has it."""
         return self.sent.shown
 
     @property
-    def seen(self) -> Sequence[Seen]:
-        """Its window; `see` puts one message of it together."""
+    def seen(self) -> Sequence[SeenMessage]:
+        """Return its window; `see` puts one message of it together."""
         return [self.see(at) for at in range(len(self.shown))]
 
-    def see(self, at: int) -> Seen:
+    def see(self, at: int) -> SeenMessage:
         """Return the message at a position of its window, from 0."""
         shown = self.shown[at]
         source = self.session.by_id[shown.message_id].row
         message = self.session.sent(shown)[1]
-        return Seen(
+        return SeenMessage(
             position=at,
             message_id=shown.message_id,
             role=message.role,
@@ -220,17 +220,17 @@ class Call:
 
     @property
     def reply(self) -> Message:
-        """What came back; an empty answer where that was not recorded."""
+        """Return what came back; an empty answer where that was not recorded."""
         return self.row.message or Message("assistant")
 
     @cached_property
     def reply_details(self) -> ReplyDetails:
-        """What the record says of the reply."""
+        """Return what the record says of the reply."""
         return ReplyDetails.read(self.row) or ReplyDetails()
 
     @property
     def inherited(self) -> bool:
-        """Whether the session that this one was forked from paid for it."""
+        """Return whether the session that this one was forked from paid for it."""
         return self.reply_details.inherited is not None
 
     @property
@@ -250,22 +250,22 @@ class Call:
 
     @property
     def plain(self) -> PlainRequest | None:
-        """The request as it came, where a wrapped client sent something else."""
+        """Return the request as it came, where a wrapped client sent something else."""
         return self.details.plain
 
     @property
     def lane(self) -> Lane:
-        """The lane that it belongs to."""
+        """Return the lane that it belongs to."""
         return self.session.lanes.lane(self.stored)
 
     @property
     def history(self) -> History:
-        """What stood before it."""
+        """Return what stood before it."""
         return self.session.lanes.before(self.stored)
 
     @property
     def hidden(self) -> Mapping[str, int]:
-        """How many messages were said before it and not seen by it, by their phase.
+        """Return how many messages were said before it and not seen by it, by their phase.
 
         To a sounding nothing was said in the others; of tasks that of all others counts.
         """
@@ -300,23 +300,23 @@ class SessionRecord:
 
     @property
     def has_windows(self) -> bool:
-        """Whether a policy was in force at any call."""
+        """Return whether a policy was in force at any call."""
         return any(WindowSelection.read(stored.row) is not None for stored in self.rows)
 
     @property
     def has_short_forms(self) -> bool:
-        """Whether a recording has messages that a hook gave its model in a shorter form."""
+        """Return whether a recording has messages that a hook gave its model in a shorter form."""
         return self._grade is not None and any(call.bodies for call in self.sent_calls)
 
     @cached_property
     def lanes(self) -> Lanes:
-        """Its lanes. Another program's list has its system messages where they were sent."""
+        """Return its lanes. Another program's list has its system messages where they were sent."""
         kinds = BORN if self._grade is None else BORN | {NodeType.SYSTEM}
         return Lanes(self.rows, kinds=kinds, tasks=self._has_tasks)
 
     @cached_property
     def heard(self) -> Lanes:
-        """Its lanes, where a task hears all others."""
+        """Return its lanes, where a task hears all others."""
         return Lanes(self.rows) if self._has_tasks else self.lanes
 
     @property
@@ -325,17 +325,17 @@ class SessionRecord:
 
     @cached_property
     def callouts(self) -> Sequence[Callout]:
-        """The messages that were marked as important."""
+        """Return the messages that were marked as important."""
         return find_callouts(self.heard.standing().rows)
 
     @cached_property
     def callout_names(self) -> Mapping[str, str]:
-        """The names of these, by the ids of the messages."""
+        """Return the names of these, by the ids of the messages."""
         return {callout.message_id: callout.name for callout in self.callouts}
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
-        """Its calls in order."""
+        """Return its calls in order."""
         replies = {stored.row.trace_id: stored for stored in self.rows}
         heads: dict[Lane, Sequence[StoredRow]] = {}
         calls: list[Call] = []
@@ -367,7 +367,7 @@ class SessionRecord:
 
     @cached_property
     def _refined(self) -> frozenset[tuple[str | None, int | None]]:
-        """The soundings that refine others."""
+        """Return the soundings that refine others."""
         ended = ((stored.row, SoundingEnded.read(stored.row)) for stored in self.rows)
         return frozenset(
             (row.phase, row.sounding_index) for row, end in ended if end is not None and end.round

@@ -27,7 +27,7 @@ class Difference:
 
 
 def compare_sessions(store: Store, one: str, other: str) -> Difference:
-    """Where two sessions part. Raises UsageError for an unknown one."""
+    """Return where two sessions part. Raises UsageError for an unknown one."""
     mine, theirs = SessionRecord(store, one), SessionRecord(store, other)
     sessions = _with_totals(store, one), _with_totals(store, other)
     for number, (call, its) in enumerate(zip(mine.calls, theirs.calls, strict=False), start=1):

@@ -46,7 +46,7 @@ from windlass.history.row_details import (
 )
 from windlass.messages import Message
 from windlass.report.call_views import note_text
-from windlass.report.calls import Call, Seen, SessionRecord
+from windlass.report.calls import Call, SeenMessage, SessionRecord
 from windlass.report.provider_edits import call_sentences
 from windlass.tasks.model import OPERATORS
 from windlass.window.options import Policy
@@ -253,7 +253,7 @@ def _is_pre_ward(row: Row) -> bool:
 
 
 def _tool_phases(before: Sequence[StoredRow]) -> Iterator[str]:
-    """Which tools phases ran since the call before, and how often they failed."""
+    """Yield which tools phases ran since the call before, and how often they failed."""
     since = takewhile(lambda each: ReplyDetails.read(each.row) is None, reversed(before))
     for row in reversed([each.row for each in since]):
         if ToolCalled.read(row) or ToolAttemptFailed.read(row):
@@ -341,7 +341,7 @@ _ORIGINALS = BORN | {NodeType.SYSTEM}
 
 
 def _shown(
-    decision: MessageDecision, seen: Seen, edit: EditRecord | None, *, is_copy: bool
+    decision: MessageDecision, seen: SeenMessage, edit: EditRecord | None, *, is_copy: bool
 ) -> MessageDecision:
     action: Action = "brought in" if is_copy else "shown"
     if seen.edit is not None:

@@ -67,12 +67,12 @@ class ExportedSession(SessionRecord):
         return redacted_message(message) if self._redact else message
 
     def value(self, value: Any) -> Any:
-        """JSON data as it is written out."""
+        """Return JSON data as it is written out."""
         return redacted_json(value) if self._redact else value
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
-        """The tools of the last call."""
+        """Return the tools of the last call."""
         calls = self.sent_calls
         return self.value([dict(tool) for tool in calls[-1].tools]) if calls else []
 
@@ -148,7 +148,10 @@ def _anthropic(session: ExportedSession) -> Iterator[str]:
 
 
 def _logged(message: Message, load: Callable[[str], bytes]) -> dict[str, Any]:
-    """A message in OpenAI's chat form; it has no word for a result that failed, so Anthropic's."""
+    """Return a message in OpenAI's chat form.
+
+    It has no word for a result that failed, so Anthropic's.
+    """
     return {**to_openai(message, load), **({"is_error": True} if message.failed else {})}
 
 
@@ -275,11 +278,13 @@ def _html(session: ExportedSession) -> Iterator[str]:
 
     return page(
         "export.html",
-        title=session.start.cascade_id,
-        about=_about(session),
-        entries=_entries(session),
-        data_url=data_url,
-        long=LONG,
+        {
+            "title": session.start.cascade_id,
+            "about": _about(session),
+            "entries": _entries(session),
+            "data_url": data_url,
+            "long": LONG,
+        },
     )
 
 

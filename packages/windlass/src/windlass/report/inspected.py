@@ -42,22 +42,22 @@ class InspectedSession:
 
     @cached_property
     def account(self) -> Account:
-        """The session's own bills."""
+        """Return the session's own bills."""
         return Account(self.store, self.session_id, self.price_as, self.record)
 
     @cached_property
     def costs(self) -> Mapping[int, CallCharge]:
-        """What each call cost, by its number."""
+        """Return what each call cost, by its number."""
         return {call.number: call for call in self.account.costs}
 
     @cached_property
     def report(self) -> SessionReport:
-        """What `windlass report` tells of the session, with all sessions under it."""
+        """Return what `windlass report` tells of the session, with all sessions under it."""
         return report_of(AccountTree.read(self.store, self.session_id, self.price_as, self.account))
 
     @cached_property
     def prefixes(self) -> tuple[Prefix, ...]:
-        """What each call shares with the one before it."""
+        """Return what each call shares with the one before it."""
         return prefixes_of(self.record.calls)
 
     @cached_property
@@ -67,13 +67,13 @@ class InspectedSession:
 
     @cached_property
     def advice(self) -> Advice:
-        """What of the last call to shorten, drop or keep."""
+        """Return what of the last call to shorten, drop or keep."""
         calls = self.view.calls
         return advise(self.record, self.priced_model(calls[-1].model) if calls else "")
 
     @cached_property
     def _free(self) -> Mapping[str, bool]:
-        """Whether a model of the session costs nothing because it is not sold."""
+        """Return whether a model of the session costs nothing because it is not sold."""
         free: dict[str, bool] = {}
         for call in self.view.calls:
             free[call.model] = free.get(call.model, True) and call.free
@@ -108,7 +108,7 @@ class InspectedSession:
 
     @cached_property
     def has_soundings(self) -> bool:
-        """Whether a phase, or the whole cascade, was answered several times at once."""
+        """Return whether a phase, or the whole cascade, was answered several times at once."""
         of_phases = (SoundingsDecided.read(stored.row) for stored in self.record.rows)
         of_cascade = (child.sounding_index is not None for child in self.view.children)
         return any(of_cascade) or any(each is not None for each in of_phases)

@@ -54,7 +54,7 @@ class Cell(IntEnum):
 
     @property
     def words(self) -> str:
-        """The cell in words."""
+        """Return the cell in words."""
         return _WORDS.get(self, self.name.lower().replace("_", " "))
 
 
@@ -128,7 +128,7 @@ class Matrix:
 
     @property
     def first(self) -> int:
-        """The number of its first call."""
+        """Return the number of its first call."""
         return self.columns[0].number if self.columns else 1
 
     def row(self, at: int) -> bytes:
@@ -316,7 +316,10 @@ class _Hidden:
         self._cells = np.full(len(self._row_of), Cell.DROPPED, np.uint8)
 
     def cells(self, edits: int | None, seq: int) -> _Bytes:
-        """One cell a message, at a call that had so many `edits` of the record (None: all)."""
+        """Return one cell a message, at a call that had so many `edits` of the record.
+
+        None: all.
+        """
         until = len(self._edits) if edits is None else edits
         if until < self._done:
             self._begin()

@@ -8,7 +8,7 @@ A replay as a page to look at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -34,13 +34,13 @@ from windlass.safety.escaping import escaped
 from windlass.safety.outputs import MARK
 
 
-def page(template: str, **values: Any) -> Iterator[str]:
+def page(template: str, values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the pieces of a page, made by a template of `pages/` such as `export.html`.
 
     Every value is escaped, as HTML and as on a terminal. Those that are iterators are asked for
     one by one, so that a page may be larger than memory.
     """
-    yield from map(escaped, _environment().get_template(template).generate(**values))
+    yield from map(escaped, _environment().get_template(template).generate(values))
 
 
 def _moment(seconds: float) -> str:
@@ -75,17 +75,21 @@ def replay_page(replayed: Replay) -> Iterator[str]:
         lines[0] = lines[0].removeprefix(f"{one.title}: ")  # the heading says it
     return page(
         "replay.html",
-        title=one.title if one is not None else "What it cost, and what it would have cost",
-        about=lines,
-        notes=list(list_notes(replayed)),
-        table=totals_table(replayed),
-        groups=[_group(replayed.totals, prices) for prices in _prices(replayed.totals)],
-        calls=[] if one is None else [_calls(one, prices) for prices in _prices(one.outlays)],
-        hidden=[] if one is None else [cost for cost in one.outlays if cost.hidden],
-        recordings=[] if one is not None else _recordings(replayed),
-        policies=list(replayed.policies),
-        times=() if one is None else one.times,
-        skipped=replayed.skipped,
+        {
+            "title": one.title if one is not None else "What it cost, and what it would have cost",
+            "about": lines,
+            "notes": list(list_notes(replayed)),
+            "table": totals_table(replayed),
+            "groups": [_group(replayed.totals, prices) for prices in _prices(replayed.totals)],
+            "calls": []
+            if one is None
+            else [_calls(one, prices) for prices in _prices(one.outlays)],
+            "hidden": [] if one is None else [cost for cost in one.outlays if cost.hidden],
+            "recordings": [] if one is not None else _recordings(replayed),
+            "policies": list(replayed.policies),
+            "times": () if one is None else one.times,
+            "skipped": replayed.skipped,
+        },
     )
 
 

@@ -47,7 +47,7 @@ class PaidMessage:
 
     @property
     def state(self) -> str:
-        """How it was sent: `whole`, or `changed (digest)`."""
+        """Return how it was sent: `whole`, or `changed (digest)`."""
         return "whole" if self.is_whole else f"changed ({self.because or 'edited'})"
 
 
@@ -84,13 +84,13 @@ class MessageLife:
 
     @property
     def dollars(self) -> float | None:
-        """What all calls paid for it in US dollars (None: no price is known)."""
+        """Return what all calls paid for it in US dollars (None: no price is known)."""
         known = [each.dollars for each in self.paid if each.dollars is not None]
         return sum(known) if known else None
 
     @property
     def spans(self) -> list[str]:
-        """How it was sent, and in which calls: `whole in calls 3-41`."""
+        """Return how it was sent, and in which calls: `whole in calls 3-41`."""
         numbered = ((each.state, each.call - at) for at, each in enumerate(self.paid))
         spans: list[str] = []
         at = 0
@@ -241,7 +241,7 @@ def _paid(
 
 
 def _place(shown: Sequence[ShownMessage], message_id: str, before: int | None) -> int | None:
-    """Where a message stands in a window; most stand where they did in the one `before`."""
+    """Return where a message stands in a window; most stand where they did in the one `before`."""
     if before is not None and before < len(shown) and shown[before].message_id == message_id:
         return before
     places = (at for at, each in enumerate(shown) if each.message_id == message_id)

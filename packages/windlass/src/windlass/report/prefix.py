@@ -14,7 +14,7 @@ from windlass.caching.rates import input_dollars, prices_of, rate
 from windlass.history.base import Store
 from windlass.history.lanes import Lane
 from windlass.messages import Message, Text
-from windlass.report.calls import Call, Seen, SessionRecord
+from windlass.report.calls import Call, SeenMessage, SessionRecord
 
 _SHOWN = 40
 
@@ -81,7 +81,10 @@ def _dearer(name: str, call: Call, tokens: int) -> float | None:
 
 
 def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:
-    """The prefix of each call of a session, in order. Raises UsageError for an unknown session."""
+    """Return the prefix of each call of a session, in order.
+
+    Raises UsageError for an unknown session.
+    """
     return prefixes_of(SessionRecord(store, session_id).calls)
 
 
@@ -145,7 +148,7 @@ def _first_other(now: Call, was: Call) -> int | None:
     return next((at for at, mine, its in others if key(mine) != key(its)), None)
 
 
-def _reason(now: Seen, was: Seen, character: int, injector: str | None) -> str:
+def _reason(now: SeenMessage, was: SeenMessage, character: int, injector: str | None) -> str:
     text = now.message.text[character : character + _SHOWN]
     shown = f" ({' '.join(text.split())!r})" if text.strip() else ""
     if now.message_id != was.message_id and not now.message.is_system:

@@ -7,7 +7,7 @@ from itertools import dropwhile, groupby
 from typing import Any
 
 from windlass.caching.rates import many
-from windlass.report.calls import Call, Seen
+from windlass.report.calls import Call, SeenMessage
 from windlass.safety.foreign import whole_number
 from windlass.wire.editing import ProviderEdits, cleared
 
@@ -84,7 +84,7 @@ def _because(blocks: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(_REASONS.get(reason, reason) for reason in reasons)
 
 
-def _of_replies(blocks: Sequence[Mapping[str, Any]], seen: Sequence[Seen]) -> str:
+def _of_replies(blocks: Sequence[Mapping[str, Any]], seen: Sequence[SeenMessage]) -> str:
     """The replies that blocks stand in, by the phase and turn of each, else by their paths."""
     spoken = dropwhile(lambda one: one.role in ("system", "developer"), seen)
     turns = [list(turn) for _, turn in groupby(spoken, lambda one: one.role == "assistant")]
@@ -103,12 +103,12 @@ def _of_replies(blocks: Sequence[Mapping[str, Any]], seen: Sequence[Seen]) -> st
     return f"{many(len(places), 'reply', 'replies')} ({', '.join(places)})"
 
 
-def _places(seen: Iterable[Seen]) -> str:
+def _places(seen: Iterable[SeenMessage]) -> str:
     """Where messages were said, by phase and turn, each place once."""
     return ", ".join(dict.fromkeys(_place(one) for one in seen))
 
 
-def _place(one: Seen) -> str:
+def _place(one: SeenMessage) -> str:
     return f"{one.phase or '-'}:{one.turn or 0}"
 
 

@@ -39,7 +39,7 @@ from windlass.report.provider_edits import session_sentences
 
 
 @dataclass(frozen=True, slots=True)
-class Unbilled:
+class UnbilledCalls:
     """What a session's bill does not tell, with the sessions under it.
 
     `unanswered` calls were sent and never answered: they may have been billed. `inherited` calls
@@ -52,12 +52,12 @@ class Unbilled:
     origin: str = ""
 
 
-def unbilled(tree: AccountTree) -> Unbilled:
+def unbilled(tree: AccountTree) -> UnbilledCalls:
     """Return what the bill of a session does not tell."""
     accounts = [account for _, account in tree.walk()]
     replies = [call.reply_details for account in accounts for call in account.calls]
     inherited = [reply.inherited for reply in replies if reply.inherited is not None]
-    return Unbilled(
+    return UnbilledCalls(
         sum(_unanswered(account.record.rows) for account in accounts),
         len(inherited),
         sum(each.usage[0] for each in inherited),
@@ -115,7 +115,7 @@ class SessionReport:
 
     session_id: str
     costs: SessionCost
-    unbilled: Unbilled
+    unbilled: UnbilledCalls
     """What the bill does not tell."""
     growth: tuple[PhaseGrowth, ...]
     dearest: ContextReport | None

@@ -27,7 +27,7 @@ def escaped(text: str) -> str:
 
 
 def escaped_json(text: str) -> str:
-    """JSON that says the same, with what a terminal acts on written out.
+    """Return JSON that says the same, with what a terminal acts on written out.
 
     Such characters stand in texts only, where JSON has its own way to write them.
     """

@@ -1,11 +1,9 @@
-"""JSON and TOML that somebody else wrote: as deep and with such numbers as can be worked with.
+"""What somebody else wrote: JSON and TOML, numbers and bytes, as far as can be worked with.
 
 What a model, a recording or a file says is not believed: values nested without end exhaust the
 stack of whatever walks over them, and numbers that no float holds stop arithmetic half-way.
 
-Numbers that strangers wrote: `int` fails at superscripts and at thousands of digits.
-
-Bytes of unknown origin as text, without losing sight of what was not text.
+`int` fails at superscripts and at thousands of digits, and bytes of unknown origin may be no text.
 """
 
 from __future__ import annotations
@@ -106,7 +104,9 @@ def _perhaps_json(text: str) -> Iterator[str]:
 
 
 def parse_recorded(text: str | bytes) -> Any:
-    """The value of a JSON text that a program recorded: a number that no float holds is null.
+    """Return the value of a JSON text that a program recorded.
+
+    A number that no float holds is null.
 
     Raises ValueError in one clause for what is no JSON, or nested too deep.
     """

@@ -32,7 +32,7 @@ class Cancellation:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the work was given up; that is for good."""
+        """Return whether the work was given up; that is for good."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:

@@ -9,10 +9,8 @@ Where the meaning differs from Python's: `\b` knows only the letters a to z, dig
 parts of words; `\w` and `\d` follow the edition of Unicode that RE2 has; case is folded one
 character to one.
 
-The search for any pattern whatever in a text, within a limited time.
-
-RE2 searches where it can. Python's own engine, which may run for ever, does the rest in a
-process of its own, which is killed when its time is up.
+`search` takes any pattern whatever, within a limited time: what RE2 cannot do, Python's own engine,
+which may run for ever, does in a process of its own, which is killed when its time is up.
 """
 
 from __future__ import annotations
@@ -293,7 +291,7 @@ def _class(items: Iterable[tuple[Any, Any]], flags: int) -> str:
 
 
 def _category(name: str) -> tuple[str, bool]:
-    """`CATEGORY_NOT_WORD` as `WORD`, and that it is the opposite."""
+    """Return `CATEGORY_NOT_WORD` as `WORD`, and that it is the opposite."""
     plain = name.removeprefix("CATEGORY_")
     return plain.removeprefix("NOT_"), plain.startswith("NOT_")
 

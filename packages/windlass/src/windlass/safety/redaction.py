@@ -74,7 +74,7 @@ def redacted_text(text: str) -> str:
 
 
 def redacted_json(value: Any) -> Any:
-    """JSON data without credentials: in its texts, and under keys that name one."""
+    """Return JSON data without credentials: in its texts, and under keys that name one."""
     match value:
         case str():
             return redacted_text(value)

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from types import BuiltinMethodType
-from typing import Any, Final
+from typing import Any, Final, ParamSpec
 
 import jinja2
 from jinja2 import Undefined, filters, nodes
@@ -112,7 +112,10 @@ def _is_sized(value: Any) -> bool:
 
 
 def joined(between: str, items: Iterable[Any]) -> str:
-    """The items as texts, with `between` between them; gives up as soon as that is too long."""
+    """Return the items as texts, with `between` between them.
+
+    Gives up as soon as that is too long.
+    """
     texts: list[str] = []
     length = 0
     for item in items:
@@ -179,7 +182,10 @@ _PERCENT: Final = re.compile(r"%(?:\([^()]*\))?[#0 +-]*(\*|\d*)(?:\.(\*|\d*))?")
 
 
 def percent_length(text: str, values: Any) -> int:
-    """The length of `text % values`, at most. Widths that stand among the values are refused."""
+    """Return the length of `text % values`, at most.
+
+    Widths that stand among the values are refused.
+    """
     items = list(values.values()) if isinstance(values, Mapping) else values
     items = items if isinstance(items, list | tuple) else [items]
     most = max((written_length(value) for value in items), default=0)
@@ -233,11 +239,13 @@ _WRITING_NAMES: Final = (
 
 # ---- filters ----------------------------------------------------------------------------
 
+_Given = ParamSpec("_Given")
 
-def _counted_filter(run: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
+
+def _counted_filter(run: Callable[_Given, Any], *, writes: bool) -> Callable[_Given, Any]:
     """Return a filter that makes nothing much longer, with what it makes counted."""
 
-    def filtered(*args: Any, **named: Any) -> Any:
+    def filtered(*args: _Given.args, **named: _Given.kwargs) -> Any:
         count_steps()
         if writes:
             check_containers(*args)
@@ -263,7 +271,7 @@ def _growing_filter(run: Callable[..., Any], length: Callable[..., int]) -> Call
 
 
 def _called_like(run: Callable[..., Any], filtered: Callable[..., Any]) -> Callable[..., Any]:
-    """`filtered`, which Jinja calls with the same first argument as `run`."""
+    """Return `filtered`, which Jinja calls with the same first argument as `run`."""
     for mark in ("jinja_pass_arg", "jinja_async_variant"):
         if hasattr(run, mark):
             setattr(filtered, mark, getattr(run, mark))
@@ -438,7 +446,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
-    def __init__(self, finalize: Callable[[Any], Any], **options: Any) -> None:
+    def __init__(self, finalize: Callable[[Any], Any], undefined: type[jinja2.Undefined]) -> None:
         @jinja2.pass_context
         def counted(_: jinja2.runtime.Context, value: Any) -> Any:
             shown = finalize(value)
@@ -446,13 +454,21 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
                 check_length(len(shown))
             return shown
 
-        super().__init__(finalize=counted, **options)
+        super().__init__(
+            finalize=counted, undefined=undefined, autoescape=False, keep_trailing_newline=True
+        )
         self.filters = _safe_filters(self.filters)
         self.globals["namespace"] = _Namespace
         del self.globals["lipsum"]  # chance has no place in a prompt
 
-    def _generate(self, source: nodes.Template, *args: Any, **options: Any) -> str:
-        return super()._generate(_Counted().visit(source), *args, **options)
+    def _generate(
+        self,
+        source: nodes.Template,
+        name: str | None,
+        filename: str | None,
+        defer_init: bool = False,
+    ) -> str:
+        return super()._generate(_Counted().visit(source), name, filename, defer_init)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """Return a key where a mapping has it: `input.items` means the key, not the method."""
@@ -461,7 +477,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         return super().getattr(obj, attribute)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """`str.format`, with its length bounded."""
+        """Return `str.format`, with its length bounded."""
         text = getattr(value, "__self__", None)
         name = getattr(value, "__name__", "")
         if not isinstance(text, str) or name not in ("format", "format_map"):

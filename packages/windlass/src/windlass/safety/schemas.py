@@ -16,6 +16,16 @@ _VALUES: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords of a schema whose values are data, not schemas."""
 
 
+def object_with(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object that has one key and no other."""
+    return {
+        "type": "object",
+        "properties": {name: value},
+        "required": [name],
+        "additionalProperties": False,
+    }
+
+
 def validator_for(schema: Mapping[str, Any]) -> Any:
     """Return a validator of jsonschema, of the draft that the schema names (2020-12 where none is).
 
@@ -35,7 +45,7 @@ def validator_for(schema: Mapping[str, Any]) -> Any:
 
 @cache
 def _with_safe_search(kind: Any) -> Any:
-    """Jsonschema's class of validators for a draft, with our search for patterns."""
+    """Return Jsonschema's class of validators for a draft, with our search for patterns."""
     from jsonschema import validators
 
     by_pattern = {"pattern": _check_pattern, "patternProperties": _check_named_by_pattern}

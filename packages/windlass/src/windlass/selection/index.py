@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.messages import Message
-from windlass.selection._words import SHORTEST_KEYWORD, Kind, question_in, task_terms, term_counts
 from windlass.selection.card import BY_RULE, Card
 from windlass.selection.making import card_of, chunks, indexed_parts, searched_text
 from windlass.selection.rank import Mentions, Scores, Units
 from windlass.selection.vectors import TASK_CHARS, Embedder, Vectors, embed_texts, is_remote
+from windlass.selection.words import SHORTEST_KEYWORD, Kind, question_in, task_terms, term_counts
 from windlass.window.entries import Item
 
 _SATURATION: Final = 1.6

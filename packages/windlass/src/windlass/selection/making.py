@@ -18,10 +18,10 @@ import numpy as np
 
 from windlass.messages import Message
 from windlass.safety.foreign import parse_json
-from windlass.selection._words import keywords
 from windlass.selection.card import Card
 from windlass.selection.options import CardOptions
 from windlass.selection.vectors import Vectors
+from windlass.selection.words import keywords
 from windlass.text.prompts import card_text, cut_text
 from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window.digests import error_lines

@@ -340,26 +340,23 @@ def fill_budget(
     most: int | None = None,
     *,
     first: Sequence[int] = (),
-    alike: Sequence[object] | None = None,
 ) -> ChosenUnits:
     """Take units in the given order while they fit the budget of tokens and `most` messages.
 
     A unit that does not fit is passed over for smaller ones. `first` are taken before the
-    others where they fit. `alike` names what each unit says: of units with the same name
-    (None is none) only the best is taken.
+    others where they fit. Of units that say the same only the best is taken.
     """
     left = budget
     count = 0
     chosen: dict[int, None] = {}
     left_out: list[int] = []
-    taken: set[object] = set()
+    taken: set[str] = set()
     tokens, starts = units.tokens, units.starts
     least = min(tokens, default=0)
     for at in chain(first, order):
         if left < least or (most is not None and count >= most):
             break
-        name = alike[at] if alike is not None else None
-        if at in chosen or (name is not None and name in taken):
+        if at in chosen or units.said[at] in taken:
             continue
         end = starts[at + 1] if at + 1 < len(starts) else units.messages
         size = end - starts[at]
@@ -368,7 +365,7 @@ def fill_budget(
                 left_out.append(at)
             continue
         chosen[at] = None
-        taken.add(name)
+        taken |= {units.said[at]} - {""}
         left -= tokens[at]
         count += size
     return ChosenUnits(tuple(sorted(chosen)), tuple(left_out), budget - left)

@@ -16,11 +16,11 @@ import numpy as np
 
 from windlass.errors import UsageError
 from windlass.selection import rank
-from windlass.selection._words import Kind
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
 from windlass.selection.rank import ChosenUnits, Relevance, Scores, Unit, normalised
 from windlass.selection.vectors import MISSING, Embedder, unrelated_cosine
+from windlass.selection.words import Kind
 
 _SHAPES: Final = {
     Kind.SURVEY: rank.WIDE,
@@ -117,9 +117,8 @@ class Scored:
 
     def fill(self, budget: int, most: int | None = None, first: Sequence[int] = ()) -> ChosenUnits:
         """Return what fits the budget, best first; `first` before all others."""
-        index = self.request.index
-        said = [text or None for text in index.units.said]
-        return rank.fill_budget(self.order(), index.units, budget, most, first=first, alike=said)
+        units = self.request.index.units
+        return rank.fill_budget(self.order(), units, budget, most, first=first)
 
     def pick(self) -> Picked:
         """Return what fits the budget, best first."""

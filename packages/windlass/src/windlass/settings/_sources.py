@@ -124,7 +124,7 @@ class SettingValue:
 
     @property
     def help(self) -> str:
-        """What the setting means."""
+        """Return what the setting means."""
         return SettingFields.meanings()[self.name]
 
 
@@ -148,7 +148,9 @@ def in_source(source: str) -> Place:
 
 
 def read_layer(values: Mapping[str, Any], folder: Path, place: Place) -> dict[str, SettingValue]:
-    """The settings that one source gives; None is not given. `folder`: what paths start from.
+    """Return the settings that one source gives; None is not given.
+
+    `folder`: what paths start from.
 
     Raises FileError with every mistake.
     """
@@ -181,7 +183,7 @@ def _mistakes(invalid: ValidationError, place: Place) -> list[Mistake]:
 
 
 def merged(far: Layer, near: Layer) -> dict[str, SettingValue]:
-    """Two layers as one: the nearer wins, key by key and table by table."""
+    """Return two layers as one: the nearer wins, key by key and table by table."""
     both = {**far, **near}
     for name in far.keys() & near.keys():
         before, after = far[name].value, near[name].value

@@ -89,7 +89,10 @@ def read_path(value: Any, folder: Path) -> Path:
 
 
 def read_store(value: Any, folder: Path) -> Path | StoreAddress:
-    """A folder, or an address: `clickhouse://…`, `chdb://…`. Raises UsageError or ValueError."""
+    """Return a folder, or an address: `clickhouse://…`, `chdb://…`.
+
+    Raises UsageError or ValueError.
+    """
     if isinstance(value, StoreAddress):
         return value
     if not isinstance(value, str) or "://" not in value:

@@ -110,7 +110,14 @@ class Settings(SettingFields):
         return cls._of(layers, folder=folder, untrusted=untrusted)
 
     @classmethod
-    def _of(cls, layers: Mapping[str, Layer], *, folder: Path, **more: Any) -> Settings:
+    def _of(
+        cls,
+        layers: Mapping[str, Layer],
+        *,
+        folder: Path,
+        untrusted: Layer,
+        tripped: bool = False,
+    ) -> Settings:
         defaults = SettingFields.model_validate({}, context=folder)
         in_force = {
             name: SettingValue(name, getattr(defaults, name), "default")
@@ -122,7 +129,12 @@ class Settings(SettingFields):
         in_force.update(chosen)
         values = {name: setting.value for name, setting in in_force.items()}
         return cls.model_construct(
-            **values, folder=folder, layers=layers, in_force=in_force, **more
+            **values,
+            folder=folder,
+            layers=layers,
+            in_force=in_force,
+            untrusted=untrusted,
+            tripped=tripped,
         )
 
     def _with(self, name: str, layer: Layer, *, tripped: bool) -> Settings:

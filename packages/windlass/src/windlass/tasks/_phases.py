@@ -65,7 +65,10 @@ def add_phase(
 
 
 def _value(builder: TaskBuilder, child: Element, place: Place) -> Any:
-    """What an element says of its phase; None: nothing, or something wrong, which is told."""
+    """Return what an element says of its phase.
+
+    None: nothing, or something wrong, which is told.
+    """
     text = child.text.strip()
     match child.tag:
         case "description":

@@ -48,7 +48,7 @@ class Element:
 
     @property
     def text(self) -> str:
-        """The text directly in it."""
+        """Return the text directly in it."""
         return "".join(self.pieces)
 
     def first(self, tag: str) -> Element | None:

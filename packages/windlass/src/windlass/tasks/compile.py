@@ -13,8 +13,8 @@ from typing import Any
 
 from windlass.cascade import rules
 from windlass.cascade.check import check
-from windlass.cascade.compile import Explained, compile_rule, rule_in_words, settings_text
-from windlass.cascade.load import Loaded, validate
+from windlass.cascade.compile import Explanations, compile_rule, rule_in_words, settings_text
+from windlass.cascade.load import LoadedCascade, validate
 from windlass.cascade.model import Cascade
 from windlass.cascade.needs import InputNeed, input_needs, needs_of
 from windlass.cascade.notes import notes
@@ -43,7 +43,7 @@ class Program:
 
     @property
     def task(self) -> Task:
-        """The root."""
+        """Return the root."""
         return self.source.task
 
     def untaken(self, settings: Settings) -> Iterator[Mistake]:
@@ -102,7 +102,7 @@ def compile_task(
     return Program(source, loaded.cascade, tuple(warnings), previous, tuple(in_order))
 
 
-def _needs(source: TaskFile, loaded: Loaded) -> Iterator[InputNeed]:
+def _needs(source: TaskFile, loaded: LoadedCascade) -> Iterator[InputNeed]:
     """Yield what templates of the file need of the input, wherever they stand."""
     inner = {id(below) for task in source.task.walk() if task.inner for below in task.inner.walk()}
     leaves = [task for task in source.task.walk() if task.leaf is not None]
@@ -194,9 +194,11 @@ class TaskDefaults:
         return settings_text(title, self.settings)
 
 
-def explain_defaults(program: Program, settings: Settings | None = None) -> Explained[TaskDefaults]:
+def explain_defaults(
+    program: Program, settings: Settings | None = None
+) -> Explanations[TaskDefaults]:
     """Per task, every setting of its context with its origin, and what it will see in words."""
-    explained = Explained[TaskDefaults]()
+    explained = Explanations[TaskDefaults]()
     for task in program.task.walk():
         rule = program.rule(task, settings)
         listed = tuple(_settings(program, task))

@@ -75,7 +75,7 @@ class Input:
 
     @property
     def template(self) -> str:
-        """What of it is rendered; a text given inline stands as it is."""
+        """Return what of it is rendered; a text given inline stands as it is."""
         if self.form == "inline":
             return ""
         return "{{ " + self.value + " }}" if self.form == "expression" else self.value
@@ -111,7 +111,7 @@ class Task:
 
     @property
     def children(self) -> tuple[Task, ...]:
-        """The tasks directly below it, in the order of the file."""
+        """Return the tasks directly below it, in the order of the file."""
         parts = (*self.steps, self.inner, self.reduction)
         return tuple(task for task in parts if task is not None)
 
@@ -123,7 +123,7 @@ class Task:
 
     @property
     def first_leaf(self) -> Task:
-        """The atomic task that runs first in it."""
+        """Return the atomic task that runs first in it."""
         return self if self.kind == "atomic" else self.children[0].first_leaf
 
 

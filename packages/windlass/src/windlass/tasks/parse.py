@@ -24,7 +24,7 @@ from windlass.tasks.model import (
     Task,
     TaskFile,
 )
-from windlass.text.lookups import Used, find_names
+from windlass.text.lookups import NameUse, find_names
 from windlass.text.templates import NAMES, TemplateError
 
 PASSED_ON: Final = (
@@ -254,7 +254,7 @@ def _description(builder: TaskBuilder, element: Element, kind: Kind) -> str:
     return text
 
 
-def _note_names(builder: TaskBuilder, line: int, names: list[Used], what: str) -> None:
+def _note_names(builder: TaskBuilder, line: int, names: list[NameUse], what: str) -> None:
     """Tell which names `what` (empty: it is checked elsewhere) cannot know; note the input."""
     for used in names:
         if what and not used.of and used.name not in NAMES:

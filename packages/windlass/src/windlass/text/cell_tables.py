@@ -31,13 +31,13 @@ class CellTable(NamedTuple):
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The columns of numbers."""
+        """Return the columns of numbers."""
         cells = (pair for row in self.rows for pair in enumerate(row))
         return frozenset(at for at, cell in cells if isinstance(cell, int | NumberCell))
 
     @property
     def texts(self) -> list[list[str]]:
-        """The rows as texts."""
+        """Return the rows as texts."""
         return [
             [f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in self.rows
         ]

@@ -60,7 +60,10 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def wilson(successes: int, of: int) -> Interval:
-    """The interval of a rate: Wilson, JASA 22 (1927); it holds for few cases and for none lost."""
+    """Return the interval of a rate: Wilson, JASA 22 (1927).
+
+    It holds for few cases and for none lost.
+    """
     if of == 0:
         return Interval(0.0, 1.0)
     z, rate = _z(ALPHA / 2), successes / of
@@ -158,5 +161,5 @@ def inputs_for_no_worse(better: int, worse: int, pairs: int, *, margin: float, m
 
 
 def _z(tail: float) -> float:
-    """Where the normal distribution leaves so much above it."""
+    """Return where the normal distribution leaves so much above it."""
     return NormalDist().inv_cdf(1 - tail)

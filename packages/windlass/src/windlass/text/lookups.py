@@ -14,7 +14,7 @@ from windlass.text.templates import NAMES, syntax
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class NameUse:
     """A name that a template uses, and its line in it; `of` is `outputs` for a phase, else ''."""
 
     name: str
@@ -22,7 +22,7 @@ class Used:
     of: str = ""
 
 
-def find_names(template: str) -> list[Used]:
+def find_names(template: str) -> list[NameUse]:
     """The names a template uses without defining them, and the phases it takes from `outputs`.
 
     A name of its own under the filter `default`, or in a test such as `is defined`, need not be
@@ -32,13 +32,13 @@ def find_names(template: str) -> list[Used]:
         TemplateError: the template cannot be read.
     """
     tree = syntax(template)
-    free, used = find_undeclared_variables(tree), set[Used]()
+    free, used = find_undeclared_variables(tree), set[NameUse]()
     for name, keys, line, _, _, asked in _lookups(tree, certain=True):
         if name in free and (keys or not asked or name in NAMES):
-            used.add(Used(name, line))
+            used.add(NameUse(name, line))
         # `outputs.items()` and its like are methods of every mapping.
         if name == "outputs" and keys and not hasattr(dict, keys[0]):
-            used.add(Used(keys[0], line, of="outputs"))
+            used.add(NameUse(keys[0], line, of="outputs"))
     return sorted(used, key=lambda use: (use.line, use.of, use.name))
 
 
@@ -58,7 +58,7 @@ class Lookup(NamedTuple):
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The keys that must be there."""
+        """Return the keys that must be there."""
         return self.keys[:-1] if self.optional else self.keys
 
 

@@ -78,7 +78,7 @@ def _short_json(value: Any) -> str:
 
 
 def errors_text(errors: Sequence[str]) -> str:
-    """Calls that failed earlier in the session, each with what it said of its error."""
+    """Return calls that failed earlier in the session, each with what it said of its error."""
     return "\n\n".join(["[Errors so far]:", *errors])
 
 

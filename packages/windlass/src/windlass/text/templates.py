@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import jinja2
 from jinja2 import nodes
@@ -329,9 +329,7 @@ def _finalize(value: Any) -> Any:
 def _make_environment(
     undefined: type[jinja2.Undefined], finalize: Callable[[Any], Any] = _finalize
 ) -> TemplateEnvironment:
-    made = TemplateEnvironment(
-        undefined=undefined, autoescape=False, keep_trailing_newline=True, finalize=finalize
-    )
+    made = TemplateEnvironment(finalize, undefined)
     made.filters["tojson"] = _to_json
     return made
 
@@ -396,20 +394,20 @@ def render(
     outputs: Mapping[str, Any],
     where: str,
     moments: Mapping[str, object] | None = None,
-    missing_state_is_false: bool = False,
-    is_lenient: bool = False,
+    lenient: Literal["", "state", "all"] = "",
     stand_in: Callable[[Any], str] | None = None,
 ) -> str:
     """Return the text of a template. `where` names the template's place in messages.
 
-    `is_lenient`: what is not there prints nothing. With `missing_state_is_false` (for conditions)
-    a state key that was never set renders to nothing instead of failing. `stand_in` gives what is
-    printed in the place of each value.
+    `lenient` says what prints nothing where it is not there, instead of failing: `state`, a key of
+    the state that was never set (as conditions need it), or `all`. `stand_in` gives what is printed
+    in the place of each value.
 
     Raises:
         ContextError: the template is wrong, uses what is not there, or grows too long.
     """
-    readable = _State(state, outputs, is_lenient=missing_state_is_false or is_lenient)
+    is_lenient = lenient == "all"
+    readable = _State(state, outputs, is_lenient=bool(lenient))
     values = {"input": input, "state": readable, "outputs": outputs, **(moments or {})}
     pieces: list[str] = []
     length = 0
@@ -441,7 +439,6 @@ def holds(
     outputs: Mapping[str, Any],
     where: str,
     moments: Mapping[str, object] | None = None,
-    is_lenient: bool = False,
 ) -> bool:
     """Return whether a condition renders to anything but nothing, false, 0, no or none."""
     return is_true(
@@ -452,8 +449,7 @@ def holds(
             outputs=outputs,
             where=where,
             moments=moments,
-            missing_state_is_false=True,
-            is_lenient=is_lenient,
+            lenient="state",
         )
     )
 
@@ -500,7 +496,10 @@ def syntax(template: str) -> nodes.Template:
 
 
 def free_names(template: str) -> set[str]:
-    """The names that a template takes from outside. Raises TemplateError where it is none."""
+    """Return the names that a template takes from outside.
+
+    Raises TemplateError where it is none.
+    """
     return find_undeclared_variables(syntax(template))
 
 

@@ -31,7 +31,7 @@ class Counter(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether the count is the provider's own, so that no margin is needed."""
+        """Return whether the count is the provider's own, so that no margin is needed."""
         ...
 
     @property
@@ -68,7 +68,7 @@ class Reading(Protocol):
 def request_tokens(
     counter: Counter, messages: Iterable[Message], tools: Sequence[ToolSpec] = ()
 ) -> int:
-    """Input tokens of a request."""
+    """Return input tokens of a request."""
     messages_tokens = sum(counter.message(message) for message in messages)
     return counter.opening + counter.tools(tools) + messages_tokens
 
@@ -86,7 +86,7 @@ def _tiles(width: int, height: int, base: int, tile: int) -> int:
 
 
 def openai_tiles(base: int, tile: int) -> PictureFormula:
-    """OpenAI's formula by tiles of 512 pixels; `detail: low` costs the base alone."""
+    """Return OpenAI's formula by tiles of 512 pixels; `detail: low` costs the base alone."""
 
     def formula(width: int, height: int, detail: str) -> int:
         return base if detail == "low" else _tiles(width, height, base, tile)
@@ -95,7 +95,7 @@ def openai_tiles(base: int, tile: int) -> PictureFormula:
 
 
 def openai_patches(factor: float) -> PictureFormula:
-    """OpenAI's formula by patches of 32 pixels, at most 1,536 of them, times a factor."""
+    """Return OpenAI's formula by patches of 32 pixels, at most 1,536 of them, times a factor."""
 
     def formula(width: int, height: int, _detail: str) -> int:
         patches = math.ceil(width / 32) * math.ceil(height / 32)
@@ -206,7 +206,7 @@ class FamilyCounter:
 
     @property
     def exact(self) -> bool:
-        """Whether the family's tokenizer is public."""
+        """Return whether the family's tokenizer is public."""
         return self.family.exact
 
     @property

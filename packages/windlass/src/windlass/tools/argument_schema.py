@@ -26,7 +26,7 @@ class _Schema(GenerateJsonSchema):
 
 
 def describe(function: Callable[..., Any], name: str, origin: str) -> Tool:
-    """`function` as a tool called `name`; UsageError where it cannot be one."""
+    """Return `function` as a tool called `name`; UsageError where it cannot be one."""
     description, meanings = read_docstring(inspect.getdoc(function) or "")
     context_parameter: str | None = None
     fields: dict[str, Any] = {}
@@ -180,7 +180,7 @@ _ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    r"""The first paragraph, and what the lines under `Args:` say of each parameter.
+    r"""Return the first paragraph, and what the lines under `Args:` say of each parameter.
 
     >>> read_docstring("Add.\n\nArgs:\n    a: One\n        number.\n    b (int): Another.")
     ('Add.', {'a': 'One number.', 'b': 'Another.'})

@@ -104,7 +104,7 @@ class _Server:
         self._log: TextIO | None = None
 
     def _filled(self, values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-        """The values with their variables put in; each variable is a secret from then on."""
+        """Return the values with their variables put in; each variable is a secret from then on."""
 
         def value_of(match: re.Match[str]) -> str:
             name = match[1]
@@ -125,7 +125,7 @@ class _Server:
         self._task = asyncio.create_task(self._live(), name=f"MCP server {self.name}")
 
     async def ready(self) -> list[Tool]:
-        """The server's tools, once it has listed them."""
+        """Return the server's tools, once it has listed them."""
         assert self._task is not None, "open comes first"
         either: set[asyncio.Future[Any]] = {self._task, self._tools}
         done, _ = await asyncio.wait(either, timeout=START_S, return_when=asyncio.FIRST_COMPLETED)
@@ -237,7 +237,7 @@ class _Server:
 
 
 def _reason(problem: BaseException | None) -> str:
-    """The innermost reason; task groups wrap what happened in them."""
+    """Return the innermost reason; task groups wrap what happened in them."""
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     if problem is None:
@@ -246,7 +246,7 @@ def _reason(problem: BaseException | None) -> str:
 
 
 def to_output(answer: CallToolResult, name: str) -> ToolOutput:
-    """What the server's tool `name` answered, as text and pictures.
+    """Return what the server's tool `name` answered, as text and pictures.
 
     Structured content is shown where there is no text: servers say it as text, too.
     """

@@ -115,7 +115,7 @@ OLD_NAMES: Final[Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]] = {
 
 
 def tool_of_old_name(name: str) -> Tool | None:
-    """The tool that other runners call so; None: there is none."""
+    """Return the tool that other runners call so; None: there is none."""
     if name not in OLD_NAMES:
         return None
     function, reads = OLD_NAMES[name]

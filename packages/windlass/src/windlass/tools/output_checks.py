@@ -100,7 +100,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
 
 
 def _problem(parse: Callable[[str], object], code: str) -> str | None:
-    """Why a text is none of its language, in one line; None: it is."""
+    """Return why a text is none of its language, in one line; None: it is."""
     try:
         parse(code)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
@@ -113,7 +113,7 @@ def _first(places: tuple[Mapping[str, Any], ...], name: str) -> Any:
 
 
 def _number(value: Any) -> int | None:
-    """A limit; inputs of the command line are text."""
+    """Return a limit; inputs of the command line are text."""
     try:
         return None if value is None else int(value)
     except (TypeError, ValueError):

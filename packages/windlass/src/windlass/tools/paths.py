@@ -35,7 +35,7 @@ def to_read(context: ToolContext, path: str) -> Path:
 
 
 def to_write(context: ToolContext, path: str) -> Path:
-    """The real path behind `path`, inside the allowed folder; it need not exist.
+    """Return the real path behind `path`, inside the allowed folder; it need not exist.
 
     What Python could run, and what Windlass takes its orders from, is refused: a model must not
     write what is later run in the process that holds the keys.
@@ -53,7 +53,7 @@ def to_write(context: ToolContext, path: str) -> Path:
 
 
 def may_read(context: ToolContext, real: Path) -> bool:
-    """Whether tools may read what lies at a real path, or list what of it they may read."""
+    """Return whether tools may read what lies at a real path, or list what of it they may read."""
     readable = [each.resolve() for each in context.readable]
     if any(real.is_relative_to(each) or each.parent == real for each in readable):
         return True
@@ -61,13 +61,13 @@ def may_read(context: ToolContext, real: Path) -> bool:
 
 
 def shown(context: ToolContext, real: Path) -> str:
-    """A real path as tools print it: relative to the allowed folder where it lies in it."""
+    """Return a real path as tools print it: relative to the allowed folder where it lies in it."""
     root = context.root.resolve()
     return real.relative_to(root).as_posix() if real.is_relative_to(root) else str(real)
 
 
 def walk(folder: Path, limit: int | None = None) -> Iterator[Path]:
-    """Files under `folder`, sorted, without hidden names, stores, and links that lead out.
+    """Yield files under `folder`, sorted, without hidden names, stores, and links that lead out.
 
     Stops after `limit` files.
     """

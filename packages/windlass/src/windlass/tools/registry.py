@@ -86,7 +86,7 @@ def tool(
 def make_tool(
     function: Callable[..., Any], name: str | None = None, timeout_s: float | None = None
 ) -> Tool:
-    """The tool that `function` is: schema from its signature, words from its docstring.
+    """Return the tool that `function` is: schema from its signature, words from its docstring.
 
     The first paragraph of the docstring is the description, the lines under `Args:`
     describe the parameters. A parameter annotated `ToolContext` is not shown to the
@@ -132,7 +132,7 @@ def make_tool(
 
 
 def sent_name(name: str) -> str:
-    """The name under which a tool is sent: providers take letters, digits, `_` and `-` only.
+    """Return the name under which a tool is sent: providers take letters, digits, `_` and `-` only.
 
     A function of the name alone, so that a request's prefix stays the same; most names
     are sent as they are.
@@ -196,13 +196,13 @@ class Registry:
         self._tools[name] = item
 
     def copy(self) -> Registry:
-        """The same tools; what is registered in one of both is not in the other."""
+        """Return the same tools; what is registered in one of both is not in the other."""
         own = Registry(self.modules)
         own.partial, own._tools, own._sent = self.partial, dict(self._tools), dict(self._sent)
         return own
 
     def get(self, name: str) -> Tool:
-        """The tool of that name; a name with a colon is resolved as a dotted path."""
+        """Return the tool of that name; a name with a colon is resolved as a dotted path."""
         if name in self._tools:
             return self._tools[name]
         if ":" in name:
@@ -212,7 +212,7 @@ class Registry:
         raise UsageError(f"unknown tool {name!r}: {did_you_mean(name, self._tools)}")
 
     def of_tackle(self, tackle: Sequence[str]) -> tuple[Tool, ...]:
-        """The tools that a phase's tackle names; `server.*` is all that server has."""
+        """Return the tools that a phase's tackle names; `server.*` is all that server has."""
         tools: dict[str, Tool] = {}
         for name in tackle:
             prefix = name.removesuffix("*")
@@ -222,7 +222,7 @@ class Registry:
         return tuple(tools.values())
 
     def names(self) -> tuple[str, ...]:
-        """The known names, sorted."""
+        """Return the known names, sorted."""
         return tuple(sorted(self._tools))
 
     def add_module(self, dotted: str) -> None:
@@ -271,7 +271,10 @@ def _marked_tools(module: ModuleType) -> tuple[Tool, ...]:
 
 
 def builtin(modules: Modules | None = None) -> Registry:
-    """A registry of all builtin tools. Their optional packages are imported when they run."""
+    """Return a registry of all builtin tools.
+
+    Their optional packages are imported when they run.
+    """
     registry = Registry(modules)
     for each in _builtin_tools():
         registry.register(each)

@@ -101,7 +101,7 @@ async def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutp
 
 
 async def wrong_arguments(tool: Tool, call: ToolCall) -> ToolOutput | None:
-    """The failure that wrong arguments are (None: the tool takes them)."""
+    """Return the failure that wrong arguments are (None: the tool takes them)."""
     arguments = await _checked_arguments(tool, call)
     return arguments if isinstance(arguments, ToolOutput) else None
 
@@ -170,7 +170,7 @@ async def _guarded(tool: Tool, arguments: dict[str, Any]) -> ToolOutput:
 
 
 def _call(tool: Tool, arguments: dict[str, Any]) -> Callable[[], Any]:
-    """The call of a plain function, with the context variables of the task that calls it."""
+    """Return the call of a plain function, with the context variables of the task that calls it."""
     inherited = contextvars.copy_context()
 
     def call() -> Any:
@@ -184,7 +184,7 @@ def _call(tool: Tool, arguments: dict[str, Any]) -> Callable[[], Any]:
 
 
 def to_output(result: Any, name: str) -> ToolOutput:
-    """What a tool returned, as text and pictures; `name` names a picture without one."""
+    """Return what a tool returned, as text and pictures; `name` names a picture without one."""
     match result:
         case ToolOutput():
             return dataclasses.replace(result, text=clean_text(result.text))
@@ -214,7 +214,7 @@ def _from_bytes(data: bytes, name: str) -> ToolOutput:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for: fields of a dataclass or pydantic model, else `str`."""
+    """Return what JSON has no form for: fields of a dataclass or pydantic model, else `str`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     if hasattr(value, "model_dump"):
@@ -231,7 +231,7 @@ LONGEST_NAME: Final = 500
 
 
 def names_touched(tool: Tool | None, call: ToolCall) -> dict[str, list[str]]:
-    """The names under `reads` and `writes`, as far as the tool declares any.
+    """Return the names under `reads` and `writes`, as far as the tool declares any.
 
     An argument that was left out counts with its default; long text is no name of
     anything and is left out.

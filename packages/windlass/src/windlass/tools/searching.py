@@ -74,7 +74,7 @@ def web_search(
 
 
 async def _of_both(local: str, search: WebSearch, query: str, most: int) -> ToolOutput:
-    """Both results, the local one first; it is a result also where the web's failed."""
+    """Return both results, the local one first; it is a result also where the web's failed."""
     spent: Spent | None = None
     try:
         web = await _of_web(search, query, most)
@@ -158,7 +158,10 @@ def _document(path: str, file: Path, text: str) -> _Document:
 
 
 def _find(documents: list[_Document], words: list[str], limit: int) -> list[_Document]:
-    """The best documents, their bodies cut to the passage that fits; titles count threefold."""
+    """Return the best documents, their bodies cut to the passage that fits.
+
+    Titles count threefold.
+    """
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute(
             "CREATE VIRTUAL TABLE documents USING fts5"

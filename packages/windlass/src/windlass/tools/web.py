@@ -129,7 +129,7 @@ def _decoded(data: bytes, charset: str | None) -> str | None:
 
 
 def _checked(url: str, lists: _Lists) -> httpx.URL:
-    """The address, when it may be asked."""
+    """Return the address, when it may be asked."""
     import httpx
 
     try:
@@ -151,7 +151,7 @@ def _checked(url: str, lists: _Lists) -> httpx.URL:
 
 
 def _is_listed(target: httpx.URL, allowed: Sequence[str]) -> bool:
-    """Whether the host itself is written in the list, alone or with its port."""
+    """Return whether the host itself is written in the list, alone or with its port."""
     port = target.port or _PORTS[target.scheme]
     host = target.host.lower()
     bracketed = f"[{host}]" if ":" in host else host
@@ -159,7 +159,7 @@ def _is_listed(target: httpx.URL, allowed: Sequence[str]) -> bool:
 
 
 def _is_under(host: str, allowed: Sequence[str]) -> bool:
-    """Whether a pattern of the list admits the host."""
+    """Return whether a pattern of the list admits the host."""
     patterns = [each.lower() for each in allowed if each.startswith("*")]
     return any(each == "*" or host.lower().endswith(each[1:]) for each in patterns)
 
@@ -167,7 +167,10 @@ def _is_under(host: str, allowed: Sequence[str]) -> bool:
 async def _send(
     client: httpx.AsyncClient, target: httpx.URL, addresses: Sequence[str]
 ) -> httpx.Response:
-    """The answer of the first address that takes the connection; no name is looked up again."""
+    """Return the answer of the first address that takes the connection.
+
+    No name is looked up again.
+    """
     import httpx
 
     for place, address in enumerate(addresses, 1):
@@ -184,7 +187,7 @@ async def _send(
 
 
 async def _addresses(target: httpx.URL, *, listed: bool) -> list[str]:
-    """The addresses of the host, each of which may be asked. Raises ToolError."""
+    """Return the addresses of the host, each of which may be asked. Raises ToolError."""
     host = target.host
     written = _written(host)
     addresses = [written] if written else await _looked_up(target)
@@ -231,7 +234,7 @@ _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def _is_public(address: str) -> bool:
-    """Whether an address is of the public network.
+    """Return whether an address is of the public network.
 
     A translated one is if its IPv4 address is; a tunnel to an IPv4 address, which no site needs,
     is not.

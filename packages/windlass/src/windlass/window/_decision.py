@@ -68,7 +68,7 @@ class Decision:
 
     @property
     def setup(self) -> float:
-        """The cost of making the set at this call, in fresh tokens."""
+        """Return the cost of making the set at this call, in fresh tokens."""
         return (self.write - self.read) * (self.stay + self.put)
 
 

@@ -263,7 +263,10 @@ class PendingEdits:
         return [name for name in names if holders[name] <= 0]
 
     def fixed(self, at: int) -> bool:
-        """Whether it must not change now: it is pinned, or signed in a loop that is still open."""
+        """Return whether it must not change now.
+
+        It is pinned, or signed in a loop that is still open.
+        """
         return self.pinned(at) or (self._in_open_loop(at) and _has_signature(self.original(at)))
 
     def holds(self, at: int, end: int | None = None) -> bool:
@@ -283,18 +286,18 @@ class PendingEdits:
 
     @property
     def tokens(self) -> int:
-        """Tokens of everything currently shown, by the conversation's count."""
+        """Return tokens of everything currently shown, by the conversation's count."""
         tokens = self.standing.tokens
         return tokens.came() - tokens.saved - self.made.saved
 
     @property
     def scale(self) -> float:
-        """Tokens of the model for one of `size`."""
+        """Return tokens of the model for one of `size`."""
         return self._rules.scale
 
     @property
     def conversation_tokens(self) -> int:
-        """Tokens of everything shown but system messages, by the conversation's count."""
+        """Return tokens of everything shown but system messages, by the conversation's count."""
         systems = map(self.entry, self.transcript.systems)
         return self.tokens - sum(self.size(one.message) for one in systems if one is not None)
 
@@ -421,7 +424,10 @@ class PendingEdits:
         return bool(shown)
 
     def has_way_back(self, proposal: Proposal) -> bool:
-        """Whether what a proposal hides can be had again; it is no matter where settings ask it."""
+        """Return whether what a proposal hides can be had again.
+
+        It is no matter where settings ask it.
+        """
         if self._rules.reruns is None or proposal.must or proposal.because in _KEEPING:
             return True
         return all(self._can_be_had(at, proposal.because) for at in proposal.span)
@@ -570,7 +576,7 @@ class WindowPolicy(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in records; unique among the policies of a conversation."""
+        """Return its name in records; unique among the policies of a conversation."""
         ...
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:

@@ -261,7 +261,10 @@ def _is_sed(words: list[str]) -> bool:
 
 
 def _cut(words: list[str]) -> tuple[int, int] | None:
-    """The lines that `sed -n A,Bp` or `head -n N` let through, 0 for the end; None: unknown."""
+    """Return the lines that `sed -n A,Bp` or `head -n N` let through, 0 for the end.
+
+    None: unknown.
+    """
     text = " ".join(words[1:])
     if _is_sed(words):
         match = _SED.fullmatch(words[2]) if len(words) > 2 else None  # noqa: PLR2004

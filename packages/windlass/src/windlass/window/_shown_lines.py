@@ -251,7 +251,10 @@ class _New:
         """Before the first line that has one: it shows how those behind it are written."""
 
     def like(self, shown: str, at: int) -> int | _Counted | None:
-        """How the line is what is shown, by a number raised or put before it; None: it is not."""
+        """Return how the line is what is shown, by a number raised or put before it.
+
+        None: it is not.
+        """
         line = self.lines[at]
         shift = shift_between(shown, line)
         if shift is None and self._number and line.endswith(shown):
@@ -280,7 +283,10 @@ class _New:
         return first, last + 1, (low, high)
 
     def _next_number(self, among: Iterable[int]) -> tuple[int, int]:
-        """The first of these lines with a number, and the number; one of them has a number."""
+        """Return the first of these lines with a number, and the number.
+
+        One of them has a number.
+        """
         lines = self.lines
         return next((at, number) for at in among if (number := number_of(lines[at])) is not None)
 

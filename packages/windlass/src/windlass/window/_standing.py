@@ -40,7 +40,7 @@ class ShownNames:
 
     @cached_property
     def names(self) -> AbstractSet[str]:
-        """The names in it; none if it is not shown."""
+        """Return the names in it; none if it is not shown."""
         return NONE if self._message is None else names_in(self._message)
 
 

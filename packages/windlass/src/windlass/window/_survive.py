@@ -81,7 +81,7 @@ def cut_with_hint(pending: PendingEdits, at: int, text: str, chars: int) -> str:
 
 
 def with_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """JSON data with what `change` makes of each text in it; keys stay."""
+    """Return JSON data with what `change` makes of each text in it; keys stay."""
     match value:
         case str():
             return change(value)

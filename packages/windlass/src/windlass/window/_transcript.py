@@ -45,12 +45,12 @@ class Transcript:
 
     @property
     def sent(self) -> int:
-        """The position of the first message that no call has seen."""
+        """Return the position of the first message that no call has seen."""
         return self._starts[-1]
 
     @property
     def asking(self) -> Sequence[int]:
-        """The positions of the first user message and of the newest, each once, in order."""
+        """Return the positions of the first user message and of the newest, each once, in order."""
         return sorted({self.first_user, self.last_user} - {-1})
 
     def born(self, turn: int) -> range:

@@ -33,7 +33,7 @@ from windlass.window.entries import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class Attachment:
     """What stands at the end of a message.
 
     `bare` is the message as it was shown, `message` the same with its blocks: `block`, which was
@@ -56,7 +56,7 @@ class Attached:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The blocks in their order; what may be taken away stands last."""
+        """Return the blocks in their order; what may be taken away stands last."""
         return tuple(filter(None, (self.note, self.lasting, self.block)))
 
     def stands_on(self, message: Message) -> bool:
@@ -68,11 +68,11 @@ class Attached:
         return replace(entry, message=self.message, block=True)
 
     @property
-    def note_alone(self) -> Attached | None:
-        """The same with its note alone; None: it has none."""
+    def note_alone(self) -> Attachment | None:
+        """Return the same with its note alone; None: it has none."""
         return replace(self, block="", lasting="") if self.note else None
 
-    def without_block(self) -> Attached | None:
+    def without_block(self) -> Attachment | None:
         """Return the part that must stay; None if nothing must."""
         return replace(self, block="", tokens=0) if self.lasting or self.note else None
 
@@ -87,7 +87,7 @@ class WithBlocks:
     """
 
     entries: tuple[Entry, ...]
-    attached: Mapping[str, Attached]
+    attached: Mapping[str, Attachment]
     older: Mapping[int, str]
     gone: int = 0
     own: bool = False
@@ -98,7 +98,7 @@ def takes_blocks(message: Message) -> bool:
     return message.role in ("user", "tool")
 
 
-def with_blocks(entries: Sequence[Entry], attached: Mapping[str, Attached]) -> WithBlocks:
+def with_blocks(entries: Sequence[Entry], attached: Mapping[str, Attachment]) -> WithBlocks:
     """Return the entries with the blocks of earlier calls; the last gets that of its own call."""
     shown, older = list(entries), dict[int, str]()
     for at, entry in enumerate(shown[:-1]) if attached else ():
@@ -133,7 +133,7 @@ def with_own_block(
     last = before.entries[-1]
     if not (block or lasting or note) or not takes_blocks(last.message):
         return before
-    own = Attached(last.message, block, lasting, size(block), size(lasting) + size(note), note)
+    own = Attachment(last.message, block, lasting, size(block), size(lasting) + size(note), note)
     entries = (*before.entries[:-1], own.added(last))
     return replace(
         before, entries=entries, attached={**before.attached, last.item.id: own}, own=True
@@ -161,7 +161,7 @@ class BlockTokens:
 
     @property
     def total(self) -> int:
-        """Tokens of all blocks."""
+        """Return tokens of all blocks."""
         return self.sums[-1]
 
     def before(self, at: int) -> int:

@@ -54,7 +54,7 @@ class Window:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The messages as they are sent."""
+        """Return the messages as they are sent."""
         return tuple(entry.message for entry in self.entries)
 
 
@@ -99,37 +99,37 @@ class Conversation:
 
     @property
     def items(self) -> Sequence[Item]:
-        """The messages as they occurred, in order."""
+        """Return the messages as they occurred, in order."""
         return self.transcript.items
 
     @property
     def entries(self) -> Sequence[Entry | None]:
-        """What stands for each message by the calls so far; None: it is not shown."""
+        """Return what stands for each message by the calls so far; None: it is not shown."""
         return self.standing.entries
 
     @property
     def calls(self) -> int:
-        """How many calls were made."""
+        """Return how many calls were made."""
         return self.transcript.calls
 
     @property
     def sent(self) -> int:
-        """The position of the first message that no call has seen."""
+        """Return the position of the first message that no call has seen."""
         return self.transcript.sent
 
     @property
     def step(self) -> PendingEdits:
-        """What the next call would see; read-only."""
+        """Return what the next call would see; read-only."""
         return self._planned().step
 
     @property
     def pending(self) -> CallEdits:
-        """The changes of the next call, which are not final yet; read-only."""
+        """Return the changes of the next call, which are not final yet; read-only."""
         return self._planned().step.made
 
     @property
     def edits(self) -> Mapping[int, Edit]:
-        """The latest edit of each message, by position, including those of the next call."""
+        """Return the latest edit of each message, by position, including those of the next call."""
         return {**self.standing.edits, **self.pending.edits}
 
     def edited_soon(self, calls: int) -> list[int]:
@@ -277,7 +277,7 @@ class Conversation:
 
     @property
     def _holds_thinking(self) -> bool:
-        """Whether any bound thinking is shown in front of which nothing changes."""
+        """Return whether any bound thinking is shown in front of which nothing changes."""
         return bool(self.rules.holds and self.standing.thinking)
 
     def _planned(self) -> WindowPlan:
@@ -304,7 +304,7 @@ class Conversation:
 
     @property
     def _gap(self) -> float | None:
-        """Seconds since the last call was begun; infinite: what was cached is of no use."""
+        """Return seconds since the last call was begun; infinite: what was cached is of no use."""
         return float("inf") if self._cooled else self._pauses.gap
 
     def _moment(self) -> Moment:

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from windlass.caching.breakpoints import Outlook, Place
-from windlass.caching.meter import Cleared
-from windlass.caching.model_cache import CacheState, Sent
+from windlass.caching.meter import Clearing
+from windlass.caching.model_cache import CacheState, SentRequest
 from windlass.caching.pauses import Lifetime
 from windlass.messages import Message, ToolSpec
 from windlass.window._cleared import cleared_note, unsaid
 from windlass.window.blocks import (
     NOTHING,
-    Attached,
+    Attachment,
     BlockTokens,
     WithBlocks,
     let_go,
@@ -52,19 +52,19 @@ class NextRequest:
 
     with_blocks: WithBlocks
     gone_because: str | None
-    sent: Sent
+    sent: SentRequest
     lifetime: Lifetime
     cleared: tuple[Item, ...] = ()
 
     @property
     def note(self) -> str:
-        """The note about cleared results in its last message (empty: none)."""
+        """Return the note about cleared results in its last message (empty: none)."""
         last = self.entries[-1].item.id if self.cleared else ""
         return self.with_blocks.attached[last].note if self.cleared else ""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What is shown, in order."""
+        """Return what is shown, in order."""
         return self.with_blocks.entries
 
 
@@ -110,7 +110,7 @@ class Driver:
         self,
         conversation: Conversation,
         cache: CacheState,
-        attached: dict[str, Attached] | None = None,
+        attached: dict[str, Attachment] | None = None,
         thoughts: Thoughts | None = None,
         thinking: Thinking = "keep",
         *,
@@ -145,12 +145,12 @@ class Driver:
 
     @property
     def drops_thinking(self) -> bool:
-        """Whether the provider is asked to drop thinking that a call makes invalid."""
+        """Return whether the provider is asked to drop thinking that a call makes invalid."""
         return self._rules.bound and self.thinking == "drop_block" and not self.thoughts.refused
 
     @property
     def most_tokens(self) -> int | None:
-        """The most tokens that the messages of a call may have (None: there is no limit)."""
+        """Return the most tokens that the messages of a call may have (None: there is no limit)."""
         limits = [
             each.limit for each in self.conversation.policies if isinstance(each, TokenBudget)
         ]
@@ -326,7 +326,7 @@ class Driver:
         self.attached.clear()
         self.attached.update(attached)
         self.cache.sent, self.cache.lifetime = call.sent, call.lifetime
-        self.cache.cleared = Cleared()  # until the answer says otherwise
+        self.cache.cleared = Clearing()  # until the answer says otherwise
         self.cache.calls += 1
         self._request = tuple([entry.message for entry in call.entries]), call.sent.tools
 

@@ -71,12 +71,12 @@ class Entry:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """What made it other than it was said: an edit, blocks at its end, or both."""
+        """Return what made it other than it was said: an edit, blocks at its end, or both."""
         return (*([self.because] if self.because else []), *([INJECT] if self.block else []))
 
     @property
     def edited(self) -> bool:
-        """Whether what is sent differs from what was said."""
+        """Return whether what is sent differs from what was said."""
         return self.message != self.item.message
 
 

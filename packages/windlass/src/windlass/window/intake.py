@@ -43,7 +43,7 @@ from windlass.wire.calls import (
     images_of,
     without_pictures,
 )
-from windlass.wire.inner_calls import Revised, ServerTools, calls_made
+from windlass.wire.inner_calls import Revision, ServerTools, calls_made
 from windlass.wire.openai import from_openai
 from windlass.wire.responses_calls import WHOLE_ITEM, check_missing
 
@@ -126,7 +126,7 @@ class Intake:
         self._inner: set[str] = set()
         """The calls in opaque parts."""
         self._server_tools = ServerTools()
-        self._revised: list[Revised] = []
+        self._revised: list[Revision] = []
         self._met: dict[str, int] = {}
         self._named: set[str] = set()
 
@@ -227,7 +227,7 @@ class Intake:
         self._revised += self._server_tools.replied(item.id, message)
         return IntakeMessage(item, position, "; ".join(said) or None)
 
-    def revised(self) -> list[Revised]:
+    def revised(self) -> list[Revision]:
         """Return what became of earlier messages since this was asked last."""
         revised, self._revised = self._revised, []
         return revised
@@ -254,7 +254,9 @@ class Intake:
         return missing + late
 
     def unanswered(self) -> list[IntakeMessage]:
-        """What stands at the end of a list whose last calls are open; nothing is closed by it.
+        """Return what stands at the end of a list whose last calls are open.
+
+        Nothing is closed by it.
 
         Raises SequenceError for a call whose answer cannot be made up.
         """
@@ -269,12 +271,12 @@ class Intake:
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
-        """The calls that wait for their results."""
+        """Return the calls that wait for their results."""
         return tuple(call for calls in self._open.values() for call in calls)
 
     @property
     def late(self) -> tuple[IntakeMessage, ...]:
-        """What was taken and waits for the open calls: it goes on behind their results."""
+        """Return what was taken and waits for the open calls: it goes on behind their results."""
         return tuple(self._late)
 
     def _result(
@@ -338,7 +340,7 @@ class Intake:
                 said.append(f"the result of call {key!r}, which came after the next reply")
                 below = fate.item.message.with_parts(Text(BELOW))
                 why = f"the result of call {key!r} came after the next reply"
-                self._revised.append(Revised(fate.item.id, below, why))
+                self._revised.append(Revision(fate.item.id, below, why))
                 self._fates[key or ""] = _Fate("answered")
             case _:
                 said.append(f"answers call {key!r}, which is not open")

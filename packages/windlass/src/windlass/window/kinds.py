@@ -214,7 +214,10 @@ def _shows_screen(name: str) -> bool:
 
 
 def _of_shell(shell: Shell, command: str, text: str) -> Kind:
-    """What a shell command printed. Files that were read among other things are to be quoted."""
+    """Return what a shell command printed.
+
+    Files that were read among other things are to be quoted.
+    """
     if shell.kind not in ("command", "log"):
         return shell.kind
     ran = what_runs(command) if shell.kind == "command" else None
@@ -270,7 +273,10 @@ def file_access(call: ToolCall | None, facts: Facts | None = None) -> FileAccess
 
 @lru_cache(maxsize=256)
 def reads_only(call: ToolCall) -> bool | None:
-    """Whether the call only reads, so that the same one may be made again; None: not known."""
+    """Return whether the call only reads, so that the same one may be made again.
+
+    None: not known.
+    """
     name = plain_name(call.name)
     tool, arguments = _TOOLS.get(name), arguments_of(call)
     if command := command_of(call):

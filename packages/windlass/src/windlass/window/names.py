@@ -84,7 +84,7 @@ def _trimmed(word: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """JSON text with spaces for its escapes, so that none sticks to a name."""
+    """Return JSON text with spaces for its escapes, so that none sticks to a name."""
     if "\\" not in text:
         return text
     for escape in ("\\\\", "\\n", "\\t", "\\r", '\\"'):

@@ -3,8 +3,6 @@
 `Policy` has them all, in six groups. Those that only mean something together are an object, beside
 the policy that reads it. `profiles` has other sets of values, and `steps` makes the policies. This
 module checks values and merges settings.
-
-Old tool uses that the provider clears itself, before its model reads a call.
 """
 
 from __future__ import annotations
@@ -266,7 +264,7 @@ class Policy:
 
     @property
     def kept_error_chars(self) -> int:
-        """Characters of error lines that a shortened result keeps; 0: none."""
+        """Return characters of error lines that a shortened result keeps; 0: none."""
         return self.error_chars if self.preserve_errors else 0
 
     def at_birth(self) -> Policy:
@@ -318,12 +316,12 @@ class Option:
 
     @property
     def is_block(self) -> bool:
-        """Whether it is a group of options."""
+        """Return whether it is a group of options."""
         return is_dataclass(self.kind)
 
     @property
     def expected(self) -> str:
-        """The accepted values, in words."""
+        """Return the accepted values, in words."""
         words = self.bounds.words if self.bounds else "true or false"
         if self.kind == Names:
             words = "a list of names"

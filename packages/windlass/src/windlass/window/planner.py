@@ -237,18 +237,18 @@ class Planning:
 
     @property
     def _sent(self) -> int:
-        """The position behind what the last request sent."""
+        """Return the position behind what the last request sent."""
         return self._pending.fresh.start
 
     @property
     def _written_until(self) -> int:
-        """The position behind what the last request wrote to the cache."""
+        """Return the position behind what the last request wrote to the cache."""
         written = self._last.written
         return self._sent if written is None else min(written, self._sent)
 
     @property
     def _window(self) -> int:
-        """Tokens of the last request."""
+        """Return tokens of the last request."""
         return self._before.window + self._last.block_tokens.total
 
     @property
@@ -258,7 +258,7 @@ class Planning:
 
     @property
     def _step(self) -> float:
-        """What it costs at most that a cache is found in whole steps, in fresh tokens."""
+        """Return what it costs at most that a cache is found in whole steps, in fresh tokens."""
         return (self._prices.write - self._prices.read) * (self._prices.step - 1)
 
     def take(self, proposal: Proposal) -> None:
@@ -351,7 +351,7 @@ class Planning:
         return [offer for offer in waiting if offer.first >= pays.position] if pays else ()
 
     def _that_leave_enough(self, waiting: Sequence[Offer]) -> Sequence[Offer]:
-        """Those, the newest first, after which the window can still be cached."""
+        """Return those, the newest first, after which the window can still be cached."""
         room = self._pending.tokens - self._planner.floor * self._prices.minimum
         chosen: list[Offer] = []
         for offer in reversed(waiting):

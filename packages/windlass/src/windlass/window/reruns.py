@@ -217,7 +217,9 @@ def _reads(words: Sequence[str], call: ToolCall, spec: ToolSpec | None) -> bool:
 
 
 def numbers_of(lines: Span, text: str, call: ToolCall) -> Span | None:
-    """The numbers by which a call asks for some lines of its result; None: they are not known.
+    """Return the numbers by which a call asks for some lines of its result.
+
+    None: they are not known.
 
     Those of the file where it was read with a tool, those of the output where a command ran.
     """
@@ -240,7 +242,9 @@ def numbers_of(lines: Span, text: str, call: ToolCall) -> Span | None:
 
 
 def lines_left_out(text: str, shown: str, starts: Sequence[int] | None) -> Span | None:
-    """The longest run of lines of a text that a shorter form of it has not; None: there is none.
+    """Return the longest run of lines of a text that a shorter form of it has not.
+
+    None: there is none.
 
     `starts` says at which line of the original each of its lines begins (None: they are none).
     """

@@ -150,7 +150,9 @@ def holds_thinking(policy: Policy, model: str) -> bool:
 def planner_of(
     policy: Policy, prices: Prices, *, sure: int = 0, tells: bool = False
 ) -> Planner | None:
-    """Who decides when the edits of this policy are made; None: each as soon as it is proposed.
+    """Return who decides when the edits of this policy are made.
+
+    None: each as soon as it is proposed.
 
     Where nothing is cached there is nothing to decide. `sure` calls follow what the policy
     shortens in any case. `tells`: whether its decisions list what waits.

@@ -62,7 +62,7 @@ class HeardAnswer:
 
     @property
     def message(self) -> Message | None:
-        """What the model said (None: nothing, or it cannot be read, or broke off)."""
+        """Return what the model said (None: nothing, or it cannot be read, or broke off)."""
         if self._broken or self._events is None:
             return None if self._broken else self._whole
         try:

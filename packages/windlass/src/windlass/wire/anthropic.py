@@ -227,7 +227,7 @@ def is_block(part: Opaque) -> bool:
 
 
 def uncited(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys beside a text of the user's without citations, which only replies hold."""
+    """Return keys beside a text of the user's without citations, which only replies hold."""
     cited = isinstance(keys.get("citations"), list) and keys["citations"]
     return {key: value for key, value in keys.items() if not (cited and key == "citations")}
 
@@ -421,7 +421,7 @@ class AnthropicReader:
         return ""
 
     def _new(self, at: int, text: Any) -> str:
-        """`text` as it continues the answer: each block's text begins on a new line."""
+        """Return `text` as it continues the answer: each block's text begins on a new line."""
         new = str(needed(text, str, "text"))
         if not new:
             return ""

@@ -108,7 +108,7 @@ def _chosen(request: Request) -> str:
 
 
 def tool_choice(request: Request, names: Mapping[str, str]) -> dict[str, str]:
-    """`tool_choice`, as far as the model lets a caller choose."""
+    """Return `tool_choice`, as far as the model lets a caller choose."""
     match _chosen(request):
         case "auto" | "none" as left:
             return {"type": left}

@@ -50,7 +50,7 @@ _OF_OTHERS: Final = (
 
 
 def side(message: Message) -> str:
-    """Whose turn a message belongs to."""
+    """Return whose turn a message belongs to."""
     if message.role == "assistant":
         return "assistant"
     return "system" if message.is_system else "user"

@@ -66,7 +66,7 @@ def as_users(message: Message) -> Message:
 
 
 def ordered(schema: Any) -> Any:
-    """JSON data with the keys of every object sorted."""
+    """Return JSON data with the keys of every object sorted."""
     if isinstance(schema, Mapping):
         return {key: ordered(schema[key]) for key in sorted(schema)}
     return [ordered(one) for one in schema] if isinstance(schema, list | tuple) else schema

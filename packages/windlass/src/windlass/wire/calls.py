@@ -231,7 +231,7 @@ def is_foreign(part: Part, provider: str, model: str) -> bool:
 
 
 def words(parts: Iterable[Part]) -> list[str]:
-    """Texts, and descriptions of pictures, for places that hold no pictures."""
+    """Return texts, and descriptions of pictures, for places that hold no pictures."""
     return [
         part.text if isinstance(part, Text) else picture_text(part)
         for part in parts
@@ -285,7 +285,7 @@ class FileData:
 
     @property
     def data_url(self) -> str:
-        """The bytes as a data URL."""
+        """Return the bytes as a data URL."""
         return f"data:{self.media_type};base64,{self.data}"
 
 
@@ -360,12 +360,18 @@ def picture_base64(part: Picture, load: Callable[[str], bytes] | None) -> str:
 
 
 def picture_address(part: Picture, load: Callable[[str], bytes] | None) -> str:
-    """The address of a picture: its own, or its bytes as a data URL. Raises as `picture_base64`."""
+    """Return the address of a picture: its own, or its bytes as a data URL.
+
+    Raises as `picture_base64`.
+    """
     return part.url or f"data:{part.media_type};base64,{picture_base64(part, load)}"
 
 
 def picture_of(data: str, where: str, what: str) -> Picture:
-    """The picture whose bytes stand in base64. Raises SequenceError with both names for others."""
+    """Return the picture whose bytes stand in base64.
+
+    Raises SequenceError with both names for others.
+    """
     try:
         return picture(base64.b64decode(data, validate=True))
     except ValueError as error:
@@ -415,7 +421,10 @@ _Kind = TypeVar("_Kind", dict[str, Any], list[Any])
 
 
 def inside(value: Any, key: str, kind: type[_Kind]) -> _Kind:
-    """What `value` holds under `key`, an empty one for null. Raises ValueError for another kind."""
+    """Return what `value` holds under `key`, an empty one for null.
+
+    Raises ValueError for another kind.
+    """
     if not isinstance(value, Mapping):
         raise ValueError(f"no object that could hold {key}: {str(value)[:200]!r}")  # noqa: TRY004
     held = value.get(key)
@@ -427,7 +436,7 @@ def inside(value: Any, key: str, kind: type[_Kind]) -> _Kind:
 
 
 def needed(value: Any, kind: type, name: str) -> Any:
-    """`value`, if it is of `kind`. Raises ValueError naming what is missing."""
+    """Return `value`, if it is of `kind`. Raises ValueError naming what is missing."""
     if not isinstance(value, kind):
         missing = f"the answer has no {name}"
         # ValueError, so that callers have one error for all that is malformed.

@@ -88,7 +88,7 @@ class ListForm(Protocol):
         ...
 
     def side(self, message: Message) -> str | None:
-        """Whose turn a message belongs to; neighbours of one side are written together.
+        """Return whose turn a message belongs to; neighbours of one side are written together.
 
         None: it is written on its own.
         """
@@ -137,7 +137,10 @@ def form_of_list(messages: Iterable[Any]) -> FormName | None:
 
 
 def as_json(value: Any) -> Any:
-    """The value with SDK objects replaced by their dumps; the value itself if it holds none."""
+    """Return the value with SDK objects replaced by their dumps.
+
+    The value itself if it holds none.
+    """
     if isinstance(value, str) or value is None:
         return value
     if _is_object(value):

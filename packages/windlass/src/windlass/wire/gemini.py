@@ -75,7 +75,10 @@ def path(model: str, *, stream: bool) -> str:
 
 
 def signs_calls(model: str) -> bool:
-    """Whether a model wants a signature at its calls; it also takes what came with Gemini 3."""
+    """Return whether a model wants a signature at its calls.
+
+    It also takes what came with Gemini 3.
+    """
     version = _VERSION.search(model)
     return version is None or int(version[1]) >= _SIGNS
 
@@ -362,7 +365,10 @@ def headers(request: Request) -> dict[str, str]:  # noqa: ARG001 - one signature
 
 
 def read(answer: Mapping[str, Any], request: Request) -> Reply:
-    """A `GenerateContentResponse` object as a reply. Raises Refused or ValueError (see Format)."""
+    """Return a `GenerateContentResponse` object as a reply.
+
+    Raises Refused or ValueError (see Format).
+    """
     _refuse_error(answer)
     if inside(answer, "promptFeedback", dict).get("blockReason"):
         model = str(answer.get("modelVersion") or request.model)
@@ -438,7 +444,7 @@ _NONE: Final = {"promptTokenCount": 0}
 
 
 def _usage(usage: Any) -> Usage:
-    """`promptTokenCount` includes the cached ones; thoughts are billed as output."""
+    """Return `promptTokenCount` includes the cached ones; thoughts are billed as output."""
     return usage_of_answer(usage, "promptTokenCount", name="usageMetadata")
 
 

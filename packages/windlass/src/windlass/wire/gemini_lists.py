@@ -34,7 +34,7 @@ _OLD: Final = re.compile(r"_([a-z])")
 
 
 def side(message: Message) -> str:
-    """Whose turn a message belongs to."""
+    """Return whose turn a message belongs to."""
     return "model" if message.role == "assistant" else "user"
 
 

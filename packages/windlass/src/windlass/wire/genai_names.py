@@ -120,7 +120,7 @@ TOKEN_BOUNDS: Final = tuple(4**power for power in range(14))
 
 
 def named(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes under the names that are written; those without a value are left out.
+    """Return attributes under the names that are written; those without a value are left out.
 
     >>> named({"model": "m", "in": None})
     {'gen_ai.request.model': 'm'}

@@ -93,7 +93,7 @@ def is_paused(blocks: list[dict[str, Any]]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Revised:
+class Revision:
     """What an earlier message became: `message` (None: it is left out), and why."""
 
     ident: str
@@ -142,7 +142,7 @@ class ServerTools:
             parts.append(part)
         return (reply.with_parts(*parts) if changes else reply), changes
 
-    def replied(self, ident: str, reply: Message) -> list[Revised]:
+    def replied(self, ident: str, reply: Message) -> list[Revision]:
         """Take a reply; return what becomes of those before it."""
         own = {
             id_: part for part in reply.parts if isinstance(part, Opaque) and (id_ := _use(part))
@@ -164,11 +164,11 @@ class ServerTools:
         """Take a result of the caller's own tools: Anthropic goes on with its own behind it."""
         self._resumed = True
 
-    def spoke(self) -> list[Revised]:
+    def spoke(self) -> list[Revision]:
         """Take a user's message; return what becomes of the replies before it."""
         return self._closed("a user spoke")
 
-    def _closed(self, when: str) -> list[Revised]:
+    def _closed(self, when: str) -> list[Revision]:
         """Return the replies without the calls that have no result."""
         left_out: dict[str, list[str]] = {}
         for id_, (ident, part) in self._open.items():
@@ -177,7 +177,7 @@ class ServerTools:
             kept = [one for one in self._shown[ident].parts if one is not part]
             self._shown[ident] = self._shown[ident].with_parts(*kept)
         revised = [
-            Revised(
+            Revision(
                 ident,
                 _without_end(self._shown[ident]),
                 f"{', '.join(ids)} of the provider's tools had no result when {when}: left out",
@@ -202,7 +202,7 @@ def with_whole_pairs(messages: Sequence[Message]) -> list[Message]:
     tools = ServerTools()
     shown: list[Message | None] = []
     for at, message in enumerate(messages):
-        revised: list[Revised] = []
+        revised: list[Revision] = []
         if message.role == "assistant":
             message, _ = tools.mended(message)  # noqa: PLW2901
             revised = tools.replied(str(at), message)

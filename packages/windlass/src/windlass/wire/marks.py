@@ -37,7 +37,10 @@ def _places(request: Request) -> dict[int, set[int]]:
 
 
 def mark_blocks(request: Request, body: dict[str, Any]) -> dict[str, Any]:
-    """The body of `/v1/messages` with its marks; places that cannot be marked are skipped."""
+    """Return the body of `/v1/messages` with its marks.
+
+    Places that cannot be marked are skipped.
+    """
     places = _places(request)
     if not places:
         return body

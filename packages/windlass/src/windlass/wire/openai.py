@@ -200,7 +200,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _merged(base: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the keys of `further`, also inside shared objects."""
+    """Return `base` with the keys of `further`, also inside shared objects."""
     return {**base} | {
         key: base[key] | value if key in base and isinstance(value, dict) else value
         for key, value in further.items()

@@ -32,7 +32,10 @@ def form_for(form: str | None, model: str) -> FormName:
 
 
 def is_taken(sentence: str, form: FormName, model: str) -> bool:
-    """Whether the provider would have taken what a repair changed; it only is written otherwise."""
+    """Return whether the provider would have taken what a repair changed.
+
+    It only is written otherwise.
+    """
     repeats = form in ("openai", "gemini") and "claude" not in model
     return bool(
         _TAKEN.fullmatch(sentence) or (repeats and _REPEATED.fullmatch(sentence) is not None)

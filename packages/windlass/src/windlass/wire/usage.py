@@ -29,7 +29,7 @@ _TOOLS_OF: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class UsageCount:
     """Input tokens of a call as its provider counted them.
 
     `cached` of them were read from a cache (None: not reported).
@@ -39,7 +39,7 @@ class Counted:
     cached: int | None
 
 
-def counted(usage: Usage | Mapping[str, Any] | object) -> Counted:
+def counted(usage: Usage | Mapping[str, Any] | object) -> UsageCount:
     """Read the input tokens from a usage.
 
     It is ours, or an object in OpenAI's, Anthropic's or Gemini's words, or one of their SDKs'.
@@ -51,7 +51,7 @@ def counted(usage: Usage | Mapping[str, Any] | object) -> Counted:
     if isinstance(usage, Usage):
         if wrong := contradiction(usage):
             raise ValueError(wrong)
-        tokens = Counted(usage.tokens_in, usage.tokens_cached)
+        tokens = UsageCount(usage.tokens_in, usage.tokens_cached)
     else:
         tokens = _read(_as_mapping(usage))
     if tokens.tokens_in < 1:
@@ -134,14 +134,14 @@ def _as_mapping(usage: object) -> Mapping[str, Any]:
     return fields
 
 
-def _read(usage: Mapping[str, Any]) -> Counted:
+def _read(usage: Mapping[str, Any]) -> UsageCount:
     for key, place, cached in _KEYS:
         if usage.get(key) is not None:
             details = inside(usage, place, dict) if place else usage
             has_cache = details.get(cached) is not None
             # What Gemini's own tools returned is input that its first count leaves out.
             tokens = sum(count(usage, each) for each in (key, *_TOOLS_OF.get(key, ())))
-            return Counted(tokens, count(details, cached) if has_cache else None)
+            return UsageCount(tokens, count(details, cached) if has_cache else None)
     if usage.get("input_tokens") is None:
         keys = ", ".join(map(str, usage)) or "nothing"
         raise ValueError(
@@ -150,11 +150,11 @@ def _read(usage: Mapping[str, Any]) -> Counted:
     tokens = count(usage, "input_tokens")
     details = inside(usage, "input_tokens_details", dict)
     if details.get("cached_tokens") is not None:  # OpenAI's Responses: of all that was sent
-        return Counted(tokens, count(details, "cached_tokens"))
+        return UsageCount(tokens, count(details, "cached_tokens"))
     keys_of = ("cache_read_input_tokens", "cache_creation_input_tokens")
     has_cache = any(usage.get(key) is not None for key in keys_of)
     read, written = (count(usage, key) for key in keys_of)
-    return Counted(tokens + read + written, read if has_cache else None)
+    return UsageCount(tokens + read + written, read if has_cache else None)
 
 
 def contradiction(usage: Usage) -> str:

@@ -125,7 +125,7 @@ class BatchInput:
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Return its name in messages."""
         return str(self.place)
 
     @property
@@ -135,7 +135,7 @@ class BatchInput:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What its line in the file of results also says, as JSON values."""
+        """Return what its line in the file of results also says, as JSON values."""
         return {}
 
 
@@ -227,7 +227,10 @@ def _read_json_lines(text: str, name: str) -> _Read:
 
 
 def _read_columns(text: str, name: str) -> list[str]:
-    """The names in the first line of a CSV file. Raises UsageError for none, or wrong ones."""
+    """Return the names in the first line of a CSV file.
+
+    Raises UsageError for none, or wrong ones.
+    """
     try:
         columns = next(csv.reader(io.StringIO(text, newline=""), strict=True), [])
     except csv.Error as error:

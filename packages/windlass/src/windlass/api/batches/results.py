@@ -29,7 +29,7 @@ _ERROR_CHARS: Final = 500
 
 
 @dataclass(slots=True)
-class RowsAnswered:
+class AnsweredRows:
     """What a file of results holds by now.
 
     `completed` are the rows that did, `troubles` the last lines of the others, with what matters
@@ -74,7 +74,7 @@ class RowsAnswered:
 
     @property
     def kept(self) -> set[int]:
-        """The rows that are not run again."""
+        """Return the rows that are not run again."""
         return (self.completed | self.troubles.keys()) - self.again
 
 
@@ -82,7 +82,7 @@ class ResultsFile:
     """The open file; `answered` is what it holds. To be had from `open_results`."""
 
     def __init__(self, path: Path, number: int, cascade: str) -> None:
-        self.answered = RowsAnswered()
+        self.answered = AnsweredRows()
         self._path = path
         self._number = number
         self._cascade = cascade

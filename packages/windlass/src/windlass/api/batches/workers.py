@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 from windlass.api.batches.inputs import BatchInput
-from windlass.api.batches.results import ResultsFile, RowsAnswered, read_results
+from windlass.api.batches.results import AnsweredRows, ResultsFile, read_results
 from windlass.api.options import BatchOptions
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted, Waiting
 from windlass.engine.result import Result
@@ -155,8 +155,8 @@ class BatchWork:
     _reason: BatchReason | None = field(init=False, default=None)
 
     @property
-    def answered(self) -> RowsAnswered:
-        """What the file holds so far."""
+    def answered(self) -> AnsweredRows:
+        """Return what the file holds so far."""
         return self.results.answered
 
     async def finish(self, workers: int) -> None:

@@ -49,17 +49,17 @@ class ComparedRun(BatchInput):
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Return its name in messages."""
         return f"{self.place} with {self.policy.name}"
 
     @property
     def tag(self) -> str:
-        """The end of its session's name; the seed in it is the same under every policy."""
+        """Return the end of its session's name; the seed in it is the same under every policy."""
         return f"{self.row}{SEED}{self.number}.{self.take}"
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What its line in the file of results also says."""
+        """Return what its line in the file of results also says."""
         return {"policy": self.policy.name, "input": self.number, "take": self.take}
 
 
@@ -114,24 +114,32 @@ class PolicyFigures:
     tokens_out: float
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyDifference:
-    """One policy compared with the first, the baseline, on the same inputs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTest:
+    """A test of pairs: so many of `inputs` went `better` or `worse`.
 
-    So many of `inputs` went `better` or `worse`. `p` is the p-value of `test`, `p_holm` the same
-    raised for the number of policies. `difference` of the rates or scores lies between `low` and
-    `high`. `cost_change` is a share of what the baseline cost (None: no price is known, or it was
-    free). Where too few inputs are there to tell, `inputs_needed` would do.
+    `p` is the p-value of `test`, `p_holm` the same raised for the number of policies.
     """
 
-    policy: str
-    baseline: str
     inputs: int
     better: int
     worse: int
     test: Literal["McNemar", "sign"]
     p: float
     p_holm: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyDifference(PairedTest):
+    """One policy compared with the first, the baseline, on the same inputs.
+
+    `difference` of the rates or scores lies between `low` and
+    `high`. `cost_change` is a share of what the baseline cost (None: no price is known, or it was
+    free). Where too few inputs are there to tell, `inputs_needed` would do.
+    """
+
+    policy: str
+    baseline: str
     difference: float
     low: float
     high: float
@@ -142,15 +150,29 @@ class PolicyDifference:
     inputs_needed: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonCost:
+    """What a comparison used.
+
+    `cost` is that of the runs that count, but for the `unpriced` ones, and `judge_cost` that of the
+    judge, in US dollars; `spent` is all that was spent, with runs that count no more, and `tokens`
+    all that were used, in and out (None: no price is known).
+    """
+
+    cost: float | None
+    judge_cost: float | None
+    spent: float | None
+    tokens: int
+    unpriced: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(ComparisonCost):
     """The outcome of a comparison; `out` is the file with every run.
 
     `runs` are all that belong to it; `again` are run when it is resumed, `unjudged` judged, and
-    `waiting` wait for a person. `cost` is that of the runs that count, but for the `unpriced` ones,
-    and `judge_cost` that of the judge, in US dollars; `spent` is all that was spent, with runs that
-    count no more, and `tokens` all that were used, in and out (None: no price is known). `reason`
-    is the limit that was reached; `troubles` are the runs that did not complete.
+    `waiting` wait for a person. `reason` is the limit that was reached; `troubles` are the runs
+    that did not complete.
     """
 
     out: Path
@@ -161,15 +183,10 @@ class Comparison:
     again: int
     unjudged: int
     waiting: int
-    cost: float | None
-    judge_cost: float | None
-    spent: float | None
-    tokens: int
     reason: BatchReason | None
     policies: tuple[PolicyFigures, ...]
     differences: tuple[PolicyDifference, ...]
     troubles: tuple[RowTrouble, ...]
-    unpriced: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ class Judge(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, as the user wrote it."""
+        """Return its name, as the user wrote it."""
         ...
 
     async def judge(self, given: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
@@ -222,7 +222,10 @@ def is_outcome(error: BaseException | None) -> bool:
 
 
 def read_policies(policies: Sequence[str | Path] | Mapping[str, Any]) -> list[NamedPolicy]:
-    """The policies that a user names. Raises UsageError for fewer than two, or the same twice."""
+    """Return the policies that a user names.
+
+    Raises UsageError for fewer than two, or the same twice.
+    """
     listed = [policies] if isinstance(policies, str) else policies
     named = listed.items() if isinstance(listed, Mapping) else [(name, None) for name in listed]
     compared = [policy_of(name, auto) for name, auto in named]

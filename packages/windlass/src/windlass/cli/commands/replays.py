@@ -200,7 +200,7 @@ def policies(
 
 
 def _other(options: Mapping[str, Any], default: Mapping[str, Any], at: str = "") -> Iterator[str]:
-    """The options that differ from the default, with their values."""
+    """Yield the options that differ from the default, with their values."""
     for key, value in options.items():
         held = default.get(key)
         if isinstance(value, dict) and isinstance(held, dict):
@@ -212,7 +212,7 @@ def _other(options: Mapping[str, Any], default: Mapping[str, Any], at: str = "")
 def _yaml(
     settings: Mapping[str, Any], options: type, hidden: Container[str], inside: str = ""
 ) -> Iterator[str]:
-    """The options as YAML that a cascade can take over, each with its meaning."""
+    """Yield the options as YAML that a cascade can take over, each with its meaning."""
     from windlass.cascade.options import first_paragraph
     from windlass.declared import meanings_in
     from windlass.window.options import options_of

@@ -139,7 +139,7 @@ class _SessionOptions:
     ] = False
 
     def given(self) -> list[str]:
-        """The options that are given."""
+        """Return the options that are given."""
         given = {"--calls": self.calls, "--call": self.call is not None, "--prefix": self.prefix}
         return [name for name, is_given in given.items() if is_given]
 
@@ -156,7 +156,7 @@ class _StoreOptions:
     ] = 5
 
     def given(self) -> list[str]:
-        """The options that are given and choose sessions."""
+        """Return the options that are given and choose sessions."""
         named = {"--cascade": self.cascade, "--since": self.since, "--until": self.until}
         return [name for name, value in named.items() if value]
 

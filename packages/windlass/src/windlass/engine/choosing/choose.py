@@ -355,9 +355,8 @@ def _see_chosen(setting: Setting, choice: Choice) -> None:
     phase_run.choice.made = True
     # What was asked for stands for the phase; anchors age as they would have in a snowball.
     picked = {piece.item.id for piece in choice.chosen if piece.item is not None}
-    phase_run.choice.chosen = {
-        entry.item.id: setting.count(entry.message) for entry in entries if entry.item.id in picked
-    }
+    count = setting.count
+    phase_run.choice.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
 
 
 def _entry(setting: Setting, piece: Piece) -> Entry:

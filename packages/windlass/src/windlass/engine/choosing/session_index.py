@@ -9,7 +9,7 @@ memory banks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,9 +19,7 @@ from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cards.maker import embedder_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.history.card_rows import cards_of
-from windlass.messages import Message
 from windlass.providers.base import ModelInfo
-from windlass.selection.card import Card
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
 from windlass.selection.scoring import SelectionRequest, score
@@ -57,34 +55,20 @@ def _memory(run: CascadeRun) -> ChoosingMemory:
 
 async def index_in_thread(run: CascadeRun, info: ModelInfo) -> Index:
     """The same as `index_of`; long messages are taken in without holding up the event loop."""
-    index = _memory(run).indexes.setdefault(info.name, Index())
-    record = run.record
-    new = list(record.born)[len(index) :]
-    if sum(item.message.chars for item in new) > _AT_ONCE:
-        cards = cards_of(record.store, record.session_id)
-        await asyncio.to_thread(_take_in, index, new, info.counter.message, cards)
+    known = len(_memory(run).indexes.get(info.name, ()))
+    if sum(item.message.chars for item in run.record.born[known:]) > _AT_ONCE:
+        return await asyncio.to_thread(index_of, run, info)
     return index_of(run, info)
 
 
 def index_of(run: CascadeRun, info: ModelInfo) -> Index:
     """Return the run's session as far as it was said, with tokens as the model counts them."""
-    index = _memory(run).indexes.setdefault(info.name, Index())
-    record = run.record
+    index, record = _memory(run).indexes.setdefault(info.name, Index()), run.record
     if new := record.born[len(index) :]:
         cards = cards_of(record.store, record.session_id)
-        _take_in(index, new, info.counter.message, cards)
+        for item in new:
+            index.append(item, info.counter.message(item.message), cards.get(item.id))
     return index
-
-
-def _take_in(
-    index: Index,
-    new: Sequence[Item],
-    count: Callable[[Message], int],
-    cards: Mapping[str, Card],
-) -> None:
-    """Add what was said to the index; `count` gives the tokens of a message."""
-    for item in new:
-        index.append(item, count(item.message), cards.get(item.id))
 
 
 def only_repeats(index: Index, place: int) -> bool:

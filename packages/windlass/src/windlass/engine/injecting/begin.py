@@ -55,10 +55,6 @@ from windlass.messages import Message, Text, canonical_json
 from windlass.providers.base import ModelInfo
 from windlass.settings.modules import Modules
 from windlass.text.templates import render
-from windlass.window.entries import Entry
-
-USER_CONTEXT = "user context"
-"""Why the message of the SESSION tier is there."""
 
 VALUES = "values"
 
@@ -151,9 +147,8 @@ def open_context(run: CascadeRun, phase_run: PhaseRun) -> None:
         run.injected.context = last = new_context(run.record, phase_run, blocks, head)
     else:
         tell_changes(run, phase_run, held, blocks)
-    if last.item is not None and last.message is not None:
-        entry = Entry(last.item, last.message, USER_CONTEXT)
-        messages.blocks = replace(messages.blocks, context=(entry,))
+    if last.entry is not None:
+        messages.blocks = replace(messages.blocks, context=(last.entry,))
 
 
 def _situation(run: CascadeRun, phase: Phase, task: str) -> Situation:

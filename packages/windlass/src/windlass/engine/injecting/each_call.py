@@ -32,6 +32,8 @@ from windlass.window.blocks import with_blocks
 from windlass.window.driver import NextRequest
 from windlass.window.entries import INJECT, Entry
 
+USER_CONTEXT: Final = "user context"
+"""Why the message of the SESSION tier is there."""
 ROLE: Final = "system_role"
 TOOLS: Final = "tools"
 
@@ -124,11 +126,11 @@ def new_context(
     shown = {block.details.injector: block.items for block in blocks}
     parts = tuple(Text(block.text) for block in blocks if block.text)
     if not parts:
-        return UserContext(head, None, None, recorded, shown)
+        return UserContext(head, None, recorded, shown)
     message = Message("user", parts)
     details = UserContextMade([block.details.id for block in recorded if block.details.id])
     item = record.add(replace(place, message=message, details=details))
-    return UserContext(head, item, message, recorded, shown)
+    return UserContext(head, Entry(item, message, USER_CONTEXT), recorded, shown)
 
 
 def tell_changes(
@@ -267,11 +269,12 @@ def with_current_values(
 
 def _with_context(context: UserContext | None, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return the entries with the user context as it stands now."""
-    if context is None or context.item is None or context.message is None:
+    if context is None or context.entry is None:
         return tuple(entries)
+    message, ident = context.entry.message, context.entry.item.id
     return tuple(
-        replace(entry, message=context.message, because=INJECT)
-        if entry.item.id == context.item.id and entry.message.key != context.message.key
+        replace(entry, message=message, because=INJECT)
+        if entry.item.id == ident and entry.message.key != message.key
         else entry
         for entry in entries
     )
@@ -283,17 +286,18 @@ def _rewrite(
     """Write the user context anew in its place, where that is free, if something was told since."""
     context = run.injected.context
     lasting = [ident for ident, one in run.injected.attached.items() if one.lasting]
-    if context is None or context.item is None or not (lasting or held.changes):
+    if context is None or context.entry is None or not (lasting or held.changes):
         return False
-    at = next((at for at, one in enumerate(shown) if one.item.id == context.item.id), -1)
+    at = next((at for at, one in enumerate(shown) if one.item.id == context.entry.item.id), -1)
     if at < start:
         return False
     seen, left = situation(run, phase_run, held), share_left(run, phase_run, held)
     blocks = render_blocks(held.placed, Tier.SESSION, seen, phase_run.info.counter.text, left)
     anew = new_context(run.record, phase_run, blocks, context.head)
-    if anew.message is None:
+    if anew.entry is None:
         return False
-    context.message, context.told, context.known = anew.message, anew.told, anew.known
+    context.entry = replace(context.entry, message=anew.entry.message)
+    context.told, context.known = anew.told, anew.known
     held.changes = ""
     for ident in lasting:
         block = replace(run.injected.attached[ident], lasting="")
@@ -319,7 +323,8 @@ def _details(
     details += [one.details for one in held.stable if one not in texts]
     if context is not None:
         ids = [entry.item.id for entry in shown]
-        at = ids.index(context.item.id) if context.item and context.item.id in ids else None
+        shown_as = context.entry and context.entry.item.id
+        at = ids.index(shown_as) if shown_as in ids else None
         parts = iter(range(len(context.told)))
         details += [
             replace(one.details, message=at, part=next(parts))

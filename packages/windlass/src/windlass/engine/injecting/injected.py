@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from windlass.caching.meter import Meter
 from windlass.injectors.base import BlockItem, FailedCall, Situation
 from windlass.injectors.orchestrate import Block, Placed
-from windlass.messages import Message
-from windlass.window.blocks import Attached
-from windlass.window.entries import Item as Occurrence
+from windlass.window.blocks import Attachment
+from windlass.window.entries import Entry
 
 
 @dataclass(slots=True)
@@ -20,10 +19,8 @@ class UserContext:
 
     head: str
     """Identifies the beginning of the request before it."""
-    item: Occurrence | None
-    """Its occurrence in the record (None: there was nothing to say)."""
-    message: Message | None
-    """The message as it is shown (None: there was nothing to say)."""
+    entry: Entry | None
+    """Its occurrence in the record, as it is shown (None: there was nothing to say)."""
     told: tuple[Block, ...]
     """The blocks that it is made of."""
     known: dict[str, tuple[BlockItem, ...]]
@@ -38,7 +35,7 @@ class Injected:
 
     placed: dict[str, Placed] = field(default_factory=dict[str, Placed])
     """Injectors that were made, by their declaration."""
-    attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
+    attached: dict[str, Attachment] = field(default_factory=dict[str, Attachment])
     """The blocks at the end of messages, by occurrence."""
     failures: tuple[FailedCall, ...] = ()
     """Calls of tools that failed."""

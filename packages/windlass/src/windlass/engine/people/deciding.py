@@ -49,30 +49,28 @@ class AskedDecision:
     layout: tuple[str, ...] = ()
 
 
-async def decide_after(
-    run: CascadeRun, phase: Phase, phase_run: PhaseRun, output: str
-) -> list[StateChange]:
+async def decide_after(run: CascadeRun, phase_run: PhaseRun, output: str) -> list[StateChange]:
     """Ask what a phase asks a person after it; what the answers set in the state.
 
     Where an answer leads elsewhere, the route of the session says so. Raises AnswerNeeded where
     nobody answers, and PhaseFailed where a person ends the run.
     """
     changes: list[StateChange] = []
-    points, after = phase.decision_points, phase.human_input
+    points, after = phase_run.phase.decision_points, phase_run.phase.human_input
     if isinstance(points, DecisionPoints) and points.trigger != "error":
-        changes += await _decide(run, phase, points, phase_run, output)
+        changes += await _decide(run, phase_run, points, output)
     if isinstance(after, HumanInput):
-        changes += await _ask_after(run, phase, after, phase_run, output)
+        changes += await _ask_after(run, phase_run, after, output)
     return changes
 
 
 async def _decide(
-    run: CascadeRun, phase: Phase, points: DecisionPoints, phase_run: PhaseRun, output: str
+    run: CascadeRun, phase_run: PhaseRun, points: DecisionPoints, output: str
 ) -> list[StateChange]:
     block = _BLOCK.search(output)
     if block is None:
         return []
-    name = phase.name
+    phase, name = phase_run.phase, phase_run.phase.name
     decision = read_block(block[1], name, points)
     if isinstance(decision, str):
         text = (
@@ -170,9 +168,10 @@ def _follow(run: CascadeRun, phase: Phase, action: str, answer: str) -> str:
 
 
 async def _ask_after(
-    run: CascadeRun, phase: Phase, after: HumanInput, phase_run: PhaseRun, output: str
+    run: CascadeRun, phase_run: PhaseRun, after: HumanInput, output: str
 ) -> list[StateChange]:
     """Ask a person about the phase that ended."""
+    phase = phase_run.phase
     where = f"phase {phase.name!r}, human_input.condition"
     values, seen = run.template_values(), {"output": output}
     if after.asks_if is not None and not holds(after.asks_if, **values, where=where, moments=seen):

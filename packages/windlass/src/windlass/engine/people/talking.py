@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from windlass.cascade.model import Cascade, Phase, Rules, own_tackle
-from windlass.engine._phase_run import PhaseRun
 from windlass.engine._subcascades import phase_output
 from windlass.engine.cascade import run_session
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.phase.phase import settle, try_phase
+from windlass.engine.phase.phase import Tried, settle, try_phase
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.result import Result
 from windlass.errors import UsageError
@@ -108,15 +107,15 @@ async def answer_message(run: CascadeRun, text: str) -> Result:
     """Return the answer of a run's last phase to a message of a person."""
     phase, session = run.cascade.phases[-1], run.session
 
-    async def beginning() -> PhaseRun:
+    async def trying() -> Tried:
         _close_calls(run)
         before = [stored.row.turn or 0 for stored in run.record.rows(phase.name)]
         phase_run = await begin_phase(run, phase, message=text)
         phase_run.now.turn = max(before, default=0)
-        return phase_run
+        return await try_phase(run, phase_run)
 
     async def work() -> Ending:
-        ending = await settle(run, phase, try_phase(run, phase, beginning()))
+        ending = await settle(run, phase, trying())
         session.outputs.pop(phase.name, None)  # so that it is the last
         session.outputs[phase.name] = phase_output(run.record, phase.name)
         return ending

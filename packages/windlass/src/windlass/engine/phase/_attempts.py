@@ -12,17 +12,8 @@ from windlass.engine.phase.sources import last_said
 from windlass.engine.phase.verdicts import Guard, Verdict, judge
 from windlass.engine.turn.record import Recorder
 from windlass.engine.turn.turn import take_turn
-from windlass.errors import (
-    BadRequest,
-    OutputInvalid,
-    PhaseFailed,
-)
-from windlass.history.base import (
-    COMPLETED,
-    Ending,
-    NodeType,
-    Reason,
-)
+from windlass.errors import BadRequest, OutputInvalid, PhaseFailed
+from windlass.history.base import COMPLETED, Ending, NodeType, Reason
 from windlass.history.decisions import ReplyUnfinished, TurnsUsedUp
 from windlass.history.row_details import Validation
 from windlass.messages import user

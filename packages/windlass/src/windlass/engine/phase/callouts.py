@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from windlass.cascade.callout_rules import MESSAGES, OUTPUT, CalloutRule, name_for, patterns_of
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine.cascade_run import CascadeRun
 from windlass.history.base import NodeType
 from windlass.history.marks import (
     LONGEST_NAME,
@@ -28,10 +30,6 @@ from windlass.safety.patterns import compile_pattern
 from windlass.text.templates import render
 from windlass.window.blocks import assemble
 from windlass.window.entries import Item
-
-if TYPE_CHECKING:
-    from windlass.engine._phase_run import PhaseRun
-    from windlass.engine.cascade_run import CascadeRun
 
 THIS: Final = "this"
 """Stands for the message that makes the call."""

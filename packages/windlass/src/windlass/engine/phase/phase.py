@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from windlass.cascade.flow import ways_on
 from windlass.cascade.model import OutputExtraction, Phase
@@ -38,12 +38,7 @@ from windlass.errors import (
     Unsure,
     WindlassError,
 )
-from windlass.history.base import (
-    Ending,
-    Outcome,
-    StateChange,
-    ending_of,
-)
+from windlass.history.base import Ending, Outcome, StateChange, ending_of
 from windlass.history.decisions import Asks, Remark, RunLimit, Waits
 from windlass.history.details import OutcomeDetails
 from windlass.safety.fairness import wait_for_turn
@@ -52,15 +47,17 @@ from windlass.safety.patterns import search
 from windlass.window.entries import Item
 
 
-async def run_phase(run: CascadeRun, phase: Phase) -> Ending:
+async def run_phase(run: CascadeRun, phase: Phase, trying: Trying) -> Ending:
     """Run one phase to its end, after its sub-cascades, and record its outcome.
+
+    `trying` is how it is carried out: once, or as soundings.
 
     Returns `completed`, or `incomplete` where it ended by a limit or, with
     `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
     what a call raised; the outcome is in the record then, too.
     """
     await wait_for_turn()
-    return await settle(run, phase, after_children(run, phase, try_guarded))
+    return await settle(run, phase, _after_children(run, phase, trying))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +70,30 @@ class Tried:
     changes: Sequence[StateChange] = ()
     details: OutcomeDetails = field(default_factory=OutcomeDetails)
 
+    @property
+    def text(self) -> str:
+        """Its output (empty: it said nothing)."""
+        return self.output.message.text if self.output else ""
+
+
+Trying: TypeAlias = Callable[[CascadeRun, Phase], Awaitable[Tried]]
+"""Carries a phase out, and leaves its outcome to be recorded."""
+
 
 async def try_guarded(run: CascadeRun, phase: Phase, wording: Wording = AS_WRITTEN) -> Tried:
     """Return what a phase comes to, once its wards let the input of the cascade in."""
     await Guard(run, phase).check_input()
-    return await try_phase(run, phase, begin_phase(run, phase, wording))
+    return await try_phase(run, await begin_phase(run, phase, wording))
 
 
-async def try_phase(run: CascadeRun, phase: Phase, beginning: Awaitable[PhaseRun]) -> Tried:
+async def try_phase(run: CascadeRun, phase_run: PhaseRun) -> Tried:
     """Attempts at a phase until one is accepted, and what is taken from its output."""
-    phase_run = await beginning
     ending, output = await run_attempts(run, phase_run)
     mark_output(run, phase_run, output)
-    return Tried(phase_run, ending, output, await extract_state(run, phase, output))
+    return Tried(phase_run, ending, output, await extract_state(run, phase_run.phase, output))
 
 
-async def after_children(
-    run: CascadeRun, phase: Phase, trying: Callable[[CascadeRun, Phase], Awaitable[Tried]]
-) -> Tried:
+async def _after_children(run: CascadeRun, phase: Phase, trying: Trying) -> Tried:
     """Run a phase's sub-cascades and then the phase itself; what both came to together."""
     ended = await run_children(run, phase)
     tried = await trying(run, phase)
@@ -101,9 +104,8 @@ async def settle(run: CascadeRun, phase: Phase, trying: Awaitable[Tried]) -> End
     """Have a phase carried out and record its outcome; returns how it ended."""
     with failure_recorded(run, phase.name):
         tried = await trying
-        run.session.route = route_of(phase, tried.phase_run, tried.output)
-        said = tried.output.message.text if tried.output else ""
-        decided = await decide_after(run, phase, tried.phase_run, said)
+        run.session.route = route_of(tried)
+        decided = await decide_after(run, tried.phase_run, tried.text)
     name, record, session = phase.name, run.record, run.session
     changes = [*tried.changes, *decided]
     phase_run, ending, output = tried.phase_run, tried.ending, tried.output
@@ -121,18 +123,17 @@ async def settle(run: CascadeRun, phase: Phase, trying: Awaitable[Tried]) -> End
     )
     record.append(outcomes=[outcome], state=[*phase_run.now.state.changes(name), *changes])
     session.state.update({change.key: change.value for change in changes})
-    keep_messages(run, phase, phase_run)
-    text = output.message.text if output else ""
-    run.emit(PhaseEnded(name, ending.status, text, ending.reason))
+    keep_messages(run, phase_run)
+    run.emit(PhaseEnded(name, ending.status, tried.text, ending.reason))
     return ending
 
 
-def route_of(phase: Phase, phase_run: PhaseRun, output: Item | None) -> Route | None:
+def route_of(tried: Tried) -> Route | None:
     """Return what a phase that ended chose to come next; None: nothing."""
-    if phase_run.now.route is not None:
-        return Route(phase_run.now.route, "model")
-    output_text = output.message.text.strip() if output is not None else ""
-    return Route(output_text, "output") if output_text in ways_on(phase) else None
+    chosen, text = tried.phase_run.now.route, tried.text.strip()
+    if chosen is not None:
+        return Route(chosen, "model")
+    return Route(text, "output") if text in ways_on(tried.phase_run.phase) else None
 
 
 def record_question(record: Recorder, name: str, needed: AnswerNeeded) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from windlass.caching.meter import Cleared, pieces, shared_tokens, weigh
+from windlass.caching.meter import Clearing, pieces, shared_tokens, weigh
 from windlass.caching.model_cache import SHARE
 from windlass.caching.prices import Prices
 from windlass.caching.rates import rate
@@ -59,13 +59,8 @@ from windlass.engine.phase.tools import (
     tools_to_approve,
 )
 from windlass.engine.turn.windows import room_for_messages
-from windlass.errors import (
-    ContextError,
-)
-from windlass.history.base import (
-    NodeType,
-    Row,
-)
+from windlass.errors import ContextError
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import SwitchedOff, SystemPrompt
 from windlass.history.details import PlaceCost, PositionDetails
 from windlass.messages import Message, Text, user
@@ -95,9 +90,7 @@ async def begin_phase(
     `wording` is a sounding's own. `message` is what a person says in place of the instructions,
     as it is.
     """
-    exclude = phase.context.exclude if phase.context is not None else ()
-    ran = run.session.names_that_ran(exclude)
-    rule = compile_rule(run.cascade, phase, run.settings, ran)
+    rule = rule_of(run, phase)
     info = run.resolve(run.generation_of(phase).model)[1]
     values, where = run.template_values(), run.cascade.where
     conditions = [
@@ -126,7 +119,6 @@ async def begin_phase(
         conditions=conditions,
         shown=() if first else snowball,
         system_anywhere=info.system_anywhere,
-        parent=run.above,
     )
     if first and gathered.sources and rule.mode != "auto":
         snowball = without_repeats(snowball, *held_by(gathered.sources))
@@ -156,6 +148,13 @@ async def begin_phase(
     if rule.mode == "snowball" and gathered.sources:
         phase_run.messages.position_cost = position_report(run, phase_run)
     return phase_run
+
+
+def rule_of(run: CascadeRun, phase: Phase) -> Rule:
+    """Return the rule of what a phase may see of those that ran."""
+    exclude = phase.context.exclude if phase.context is not None else ()
+    ran = run.session.names_that_ran(exclude)
+    return compile_rule(run.cascade, phase, run.settings, ran)
 
 
 def _expiring(phase: Phase, entries: Sequence[Entry]) -> tuple[Item, ...]:
@@ -466,7 +465,7 @@ def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -
     request = weigh(counter, messages, tools, tools_first=first)
     request = pieces(counter, messages, tools, request)
     cache = run.caches.of(phase_run.info)
-    cleared = cache.cleared if phase_run.server_clear else Cleared()
+    cleared = cache.cleared if phase_run.server_clear else Clearing()
     left = cleared.left(request, messages)
     expected = cache.meter.expect(left, run.record.clock())
     entries = conversation.entries[: conversation.sent]

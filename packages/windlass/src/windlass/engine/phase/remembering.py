@@ -9,23 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import memory_of
-from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
-from windlass.memory.banks import Banks, Memory, check_memory, expiry_of, time_text
-from windlass.memory.matching import match_texts
-from windlass.tools.base import MemoryCallbacks
-
-if TYPE_CHECKING:
-    from windlass.engine.cascade_run import CascadeRun
-
-
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
+from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
 from windlass.history.marks import MessagesKept
-from windlass.memory.banks import MOST_CHARS
+from windlass.memory.banks import MOST_CHARS, Banks, Memory, check_memory, expiry_of, time_text
+from windlass.memory.matching import matches
+from windlass.tools.base import MemoryCallbacks
 
 MOST_FOUND: Final = 20
 """Memories that one search brings."""
@@ -76,8 +70,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
 
 def _listed(query: str, names: Sequence[str], held: Sequence[Memory], most: int) -> str:
     """Return the result of a search: the memories among those held that belong to a query."""
-    texts = {number: memory.searched for number, memory in enumerate(held)}
-    matching = match_texts(query, texts, most=most)
+    matching = matches(query, held, lambda memory: memory.searched, most)
     where = " and ".join(repr(name) for name in names)
     if not matching:
         keys = ", ".join(memory.key for memory in held[-_LISTED:])
@@ -85,7 +78,7 @@ def _listed(query: str, names: Sequence[str], held: Sequence[Memory], most: int)
         return f"memory {where}: nothing belongs to {query!r}; {holds}"
     shown = (
         f"[{memory.reference}, remembered {time_text(memory.remembered)}]\n{memory.text}"
-        for memory in (held[number] for number in sorted(matching))
+        for memory in matching
     )
     return "\n\n".join([f"memory {where}: {len(matching)} found.", *shown])
 
@@ -100,8 +93,9 @@ def _check_open(bank: str, allowed: Sequence[str], verb: str) -> None:
 _CUT = "\n[cut: a memory has no more characters]"
 
 
-def keep_messages(run: CascadeRun, phase: Phase, phase_run: PhaseRun) -> None:
+def keep_messages(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Put what was said in a phase into the bank that keeps all, and record how much it was."""
+    phase = phase_run.phase
     declared = memory_of(run.cascade, phase)
     if declared is None or declared.bank is None or declared.keep != "all":
         return

@@ -38,6 +38,13 @@ from windlass.tools.base import Tool
 from windlass.tools.registry import sent_name
 from windlass.wire.base import Request
 
+_OF_SCHEMA: Final = re.compile(
+    r"output_config\.format|output_format|response_?format|json_schema"
+    r"|response_?(?:json_?)?schema|structured[ _]outputs?",
+    re.IGNORECASE,
+)
+"""How providers name what asks for JSON of a schema, in what they refuse."""
+
 
 def recorded_in(run: CascadeRun, template: str) -> dict[str, object]:
     """Return what a template asks for of the phases that ran, and of what was said."""
@@ -127,45 +134,6 @@ def _rendered(run: CascadeRun, phase: Phase, key: str, state: Any, moments: dict
     return render(getattr(phase.rules, key), **values, where=where, moments=moments)
 
 
-async def rewrite(run: CascadeRun, phase: Phase, instructions: str, order: str) -> str:
-    """Return the instructions in other words, by the phase's own model.
-
-    They stay as they are where the model fails or answers nothing, and the record says so.
-    """
-    generation = run.generation_of(phase)
-    provider, info = run.resolve(generation.model)
-    request = Request(
-        model=info.name.partition("/")[2],
-        messages=(system(REWRITE_SYSTEM), user(rewrite_text(instructions, order))),
-        tool_choice="none",
-        max_output_tokens=generation.max_output_tokens,
-        temperature=generation.temperature,
-        output_schema=None,
-        load=run.record.store.picture,
-    )
-    place = Step(phase.name, run.record.sounding_index, asks="rewrite")
-    try:
-        taken = await take_step(run, place, provider, info.name, request)
-    except ProviderError as error:
-        text = f"the instructions stay as they are: {error}"
-        run.tell(phase.name, text, Reworded(order, failed=True))
-        return instructions
-    usage, answer = taken.reply.usage, taken.reply.message.text.strip()
-    what = "writes the instructions anew" if answer else "answers nothing; the instructions stay"
-    details = Reworded(order, answer, failed=not answer)
-    text = f"{info.name} {what}: {order}"
-    run.charge_beside(phase.name, text, details, info=info, usage=usage)
-    return answer or instructions
-
-
-_OF_SCHEMA: Final = re.compile(
-    r"output_config\.format|output_format|response_?format|json_schema"
-    r"|response_?(?:json_?)?schema|structured[ _]outputs?",
-    re.IGNORECASE,
-)
-"""How providers name what asks for JSON of a schema, in what they refuse."""
-
-
 def with_asks_in_words(run: CascadeRun, phase: Phase, instructions: Message) -> Message:
     """Return the instructions with all that the phase asks for in words at their end."""
     generation = run.generation_of(phase)
@@ -205,3 +173,34 @@ def ask_for_json(run: CascadeRun, phase_run: PhaseRun, refused: BadRequest) -> s
     text = f"{model} takes no output_schema; JSON is asked for in words, and validated"
     run.tell_once(phase_run.phase.name, text, Remark("output_schema"))
     return schema_text(schema)
+
+
+async def rewrite(run: CascadeRun, phase: Phase, instructions: str, order: str) -> str:
+    """Return the instructions in other words, by the phase's own model.
+
+    They stay as they are where the model fails or answers nothing, and the record says so.
+    """
+    generation = run.generation_of(phase)
+    provider, info = run.resolve(generation.model)
+    request = Request(
+        model=info.name.partition("/")[2],
+        messages=(system(REWRITE_SYSTEM), user(rewrite_text(instructions, order))),
+        tool_choice="none",
+        max_output_tokens=generation.max_output_tokens,
+        temperature=generation.temperature,
+        output_schema=None,
+        load=run.record.store.picture,
+    )
+    place = Step(phase.name, run.record.sounding_index, asks="rewrite")
+    try:
+        taken = await take_step(run, place, provider, info.name, request)
+    except ProviderError as error:
+        text = f"the instructions stay as they are: {error}"
+        run.tell(phase.name, text, Reworded(order, failed=True))
+        return instructions
+    usage, answer = taken.reply.usage, taken.reply.message.text.strip()
+    what = "writes the instructions anew" if answer else "answers nothing; the instructions stay"
+    details = Reworded(order, answer, failed=not answer)
+    text = f"{info.name} {what}: {order}"
+    run.charge_beside(phase.name, text, details, info=info, usage=usage)
+    return answer or instructions

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from windlass.cascade.handoffs import ROUTE_TO
 from windlass.cascade.model import PARENT
 from windlass.cascade.rules import PhaseSource, Rule
-from windlass.engine._session_state import Ran
+from windlass.engine._session_state import EndedVisit
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import NodeType, Row
@@ -58,9 +58,8 @@ def gather(
     conditions: Sequence[bool],
     shown: Sequence[Entry],
     system_anywhere: bool,
-    parent: CascadeRun | None = None,
 ) -> Gathered:
-    """The messages that `rule` brings into `phase`; of `parent`, too, whose sub-cascade `run` is.
+    """The messages that `rule` brings into `phase`; of the run above `run`, too.
 
     `conditions` holds the outcome of each source's condition. `shown` is what the
     window holds before the sources: their pictures are not injected again, nor their tool calls.
@@ -75,8 +74,8 @@ def gather(
     if not rule.sources:
         return Gathered(before)
     places = _ended(run)
-    if parent is not None:
-        above = _ended(parent)
+    if run.above is not None:
+        above = _ended(run.above)
         places = {f"{PARENT}{name}": place for name, place in above.items()} | places
     gathering = _Gathering(run, phase, system_anywhere, *held_by(shown))
     gathering.with_results = rule.mode != "snowball"  # which shows the calls themselves
@@ -96,32 +95,14 @@ def gather(
     return Gathered(before, tuple(gathering.entries), frozenset(gathering.told))
 
 
-class _Ended(NamedTuple):
-    """A visit of a phase that ended, where its messages are recorded, and their lasting edits."""
-
-    record: Recorder
-    visit: Ran
-    edits: Mapping[str, Edit]
-
-    @property
-    def items(self) -> list[Item]:
-        """The messages said in it."""
-        return self.record.items(self.visit.phase, self.visit.visit)
-
-
-def _ended(run: CascadeRun) -> dict[str, _Ended]:
+def _ended(run: CascadeRun) -> dict[str, EndedVisit]:
     """The last visit of each phase that ran, or of the one that stands for it, by each name."""
-    below = {
-        name: _Ended(each.record, each.visit, each.edits)
-        for each in run.session.below
-        for name in each.names
-    }
-    return below | {
-        name: _Ended(run.record, each, run.session.edits)
+    record, edits = run.record, run.session.edits
+    own = [
+        EndedVisit(tuple(filter(None, (each.phase, each.stands_for))), each, record, edits)
         for each in run.session.ran
-        for name in (each.phase, each.stands_for)
-        if name is not None
-    }
+    ]
+    return {name: each for each in (*run.session.below, *own) for name in each.names}
 
 
 @dataclass(slots=True)
@@ -162,7 +143,7 @@ class _Gathering:
         item = self.run.record.add(replace(row, details=details))
         self.entries.append(Entry(item, item.message, f"{what} of {source.phase}"))
 
-    def take(self, source: PhaseSource, ended: _Ended) -> None:
+    def take(self, source: PhaseSource, ended: EndedVisit) -> None:
         """Inject what the source includes, in its order."""
         items = ended.items
         for what in source.include:
@@ -192,7 +173,7 @@ class _Gathering:
         self.pictures.update(picture.sha256 for picture in fresh)
         self.inject(source, "images", Text(images_header(source.phase)), *fresh, headed=False)
 
-    def _take_output(self, source: PhaseSource, items: Sequence[Item], ended: _Ended) -> None:
+    def _take_output(self, source: PhaseSource, items: Sequence[Item], ended: EndedVisit) -> None:
         output = last_said(items)
         if output is None:
             self.skip(source, "the phase said no text")
@@ -204,7 +185,7 @@ class _Gathering:
         text = output_text(source.phase, output.message.text, ended.visit.status, told)
         self.inject(source, "output", Text(text))
 
-    def _take_messages(self, source: PhaseSource, items: Sequence[Item], ended: _Ended) -> None:
+    def _take_messages(self, source: PhaseSource, items: Sequence[Item], ended: EndedVisit) -> None:
         reason = f"conversation of {source.phase} ({source.messages_filter})"
         if ended.visit.hidden:
             entries = output_only(items, reason)
@@ -239,7 +220,7 @@ class _Gathering:
         )
         return Entry(item, item.message, entry.reason)
 
-    def _take_state(self, source: PhaseSource, ended: _Ended) -> None:
+    def _take_state(self, source: PhaseSource, ended: EndedVisit) -> None:
         record = ended.record
         values: Mapping[str, Any] = {
             change.key: change.value

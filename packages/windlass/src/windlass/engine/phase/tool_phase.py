@@ -21,19 +21,18 @@ from windlass.engine._phase_run import BarePhase
 from windlass.engine._session_state import Route
 from windlass.engine._subcascades import call_cascade, run_children
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.events import PhaseEnded, ToolEnded, ToolStarted
+from windlass.engine.events import PhaseEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
 from windlass.engine.phase.phase import extract_state, failure_recorded
 from windlass.engine.phase.phase_setup import bare_phase
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.phase.rule_texts import recorded_in
-from windlass.engine.phase.tools import tools_to_approve
+from windlass.engine.phase.tools import result_row, tell_result, tools_to_approve
 from windlass.engine.phase.verdicts import Guard
-from windlass.engine.turn.record import with_usage
 from windlass.errors import ContextError, PhaseFailed, UsageError
 from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, Row, StateChange, ending_of
 from windlass.history.decisions import ToolCalled
-from windlass.history.row_details import ToolAttemptFailed, ToolResult, ToolsStarted
+from windlass.history.row_details import ToolAttemptFailed, ToolsStarted
 from windlass.history.step import Step
 from windlass.messages import Message, Text, ToolCall, canonical_json, user
 from windlass.safety.fairness import wait_for_turn
@@ -44,7 +43,7 @@ from windlass.text.prompts import cut_text, tool_phase_text
 from windlass.text.templates import LAST_ERROR, as_value, render
 from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
 from windlass.tools.registry import make_tool
-from windlass.tools.runner import names_touched, run_tool
+from windlass.tools.runner import run_tool
 from windlass.window.entries import Item
 
 CALL: Final = "tool_phase"
@@ -288,9 +287,7 @@ async def _run_now(run: CascadeRun, work: ToolPhase, turn: Step) -> _Tried:
         )
     context = replace(work.tools.context, run_cascade=partial(call_cascade, run, turn))
     output = await run_tool(tool, call, context)
-    summary = output.text.strip().partition("\n")[0]
-    pictures = tuple(picture.describe() for picture in output.pictures)
-    run.emit(ToolEnded(name, tool.spec.name, output.error, summary, pictures))
+    tell_result(run, name, call, output)
     return _Tried(turn, output, run.record.clock() - started)
 
 
@@ -298,29 +295,18 @@ def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
     """Record what ran, and its result as a message that no model asked for."""
     record, output, turn, name = run.record, tried.output, tried.turn, work.tool.spec.name
     heading = tool_phase_text(turn.phase, name, work.call.parsed(), failed=output.error)
-    touched = {} if output.error else names_touched(work.tool, work.call)
     at = Row(NodeType.USER, phase=turn.phase, turn=turn.turn, attempt=turn.attempt)
     heading_row = record.stamp(replace(at, message=user(heading)))
-    spent = output.spent
     message = Message("tool", (Text(output.text), *output.pictures), name=name, failed=output.error)
-    result = replace(
+    row = replace(
         at,
         node_type=NodeType.TOOL_RESULT,
         message=message,
         parent_id=heading_row.trace_id,
-        keep_pictures=True,
         duration_ms=tried.seconds * 1_000,
-        details=ToolResult(
-            error=output.error,
-            tool=name,
-            searches=spent.usage.searches if spent else 0,
-            state={change.key: change.value for change in work.now.state.changes(turn.phase)},
-            reads=touched.get("reads", ()),
-            writes=touched.get("writes", ()),
-        ),
     )
-    if spent:
-        result = with_usage(result, spent.model, spent.usage, run.charge_tool(spent))
+    state = {change.key: change.value for change in work.now.state.changes(turn.phase)}
+    result = result_row(run, row, work.tool, work.call, output, state=state)
     return record.append([heading_row, result])[-1]
 
 

@@ -8,24 +8,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from windlass.cascade.handoffs import ROUTE_TO, are_chosen, targets_of
 from windlass.cascade.model import Cascade, Phase, own_tackle
 from windlass.cascade.tools_named import memory_of, missing_bank
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.events import Noted
+from windlass.engine.events import Noted, ToolEnded
 from windlass.engine.session_tools import SEARCH
-from windlass.engine.turn.record import Recorder
+from windlass.engine.turn.record import Recorder, with_usage
 from windlass.engine.turn.send import send
 from windlass.errors import UsageError, did_you_mean
+from windlass.history.base import Row
 from windlass.history.decisions import ToolsChosen
-from windlass.messages import ToolSpec, system, user
+from windlass.history.row_details import ToolResult
+from windlass.messages import ToolCall, ToolSpec, system, user
 from windlass.safety.foreign import parse_json
+from windlass.safety.schemas import object_with
 from windlass.text.prompts import MANIFEST_SYSTEM, handoffs_text, manifest_text
-from windlass.tools.base import TIMEOUT_S, Tool
+from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
 from windlass.tools.registry import Registry
+from windlass.tools.runner import names_touched
 from windlass.window.originals import RECALL, as_text, meant, part_of, reference
 
 MOST = 8
@@ -70,12 +74,7 @@ async def choose_tools(run: CascadeRun, phase_run: PhaseRun, instructions: str) 
     menu = "\n".join(f"- {spec.name}: {line}" for spec, line in zip(specs, lines, strict=True))
     names = [spec.name for spec in specs]
     said = _said_before(phase_run) if phase_run.phase.manifest_context == "full" else ""
-    schema = {
-        "type": "object",
-        "properties": {"tools": {"type": "array", "items": {"enum": names}, "maxItems": MOST}},
-        "required": ["tools"],
-        "additionalProperties": False,
-    }
+    schema = object_with("tools", {"type": "array", "items": {"enum": names}, "maxItems": MOST})
     question = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu, said)))
     taken = await send(
         run,
@@ -190,6 +189,43 @@ def recall_original(record: Recorder, ref: str, part: str | None = None) -> str:
     return as_text(message) if part is None else part_of(message, part)
 
 
+# ---- what a tool gave ---------------------------------------------------------------------------
+
+
+def result_row(
+    run: CascadeRun,
+    row: Row,
+    tool: Tool | None,
+    call: ToolCall,
+    output: ToolOutput,
+    *,
+    state: Mapping[str, Any],
+    interrupted: bool = False,
+) -> Row:
+    """Return the row of a tool's result: what it touched, and what a model took for it.
+
+    `state` is what it set. What a model took is charged.
+    """
+    spent = output.spent
+    details = ToolResult(
+        error=output.error,
+        tool=call.name,
+        interrupted=interrupted,
+        searches=spent.usage.searches if spent else 0,
+        state=dict(state),
+        **({} if output.error else names_touched(tool, call)),
+    )
+    row = replace(row, keep_pictures=True, details=details)
+    return with_usage(row, spent.model, spent.usage, run.charge_tool(spent)) if spent else row
+
+
+def tell_result(run: CascadeRun, phase: str, call: ToolCall, output: ToolOutput) -> None:
+    """Tell who watches that a tool of a phase has ended, with the first line of its result."""
+    summary = output.text.strip().partition("\n")[0]
+    pictures = tuple(picture.describe() for picture in output.pictures)
+    run.emit(ToolEnded(phase, call.name, output.error, summary, pictures))
+
+
 # ---- the tool by which a model says what comes next ----------------------------------------------
 
 _OF_ROUTE: Final = "Say what comes next. It ends your work on this task: answer before, or with it."
@@ -215,11 +251,5 @@ def route_tool(phase_run: PhaseRun) -> Tool:
         return f"{target} comes next"
 
     target = {"type": "string", "enum": targets_of(phase_run.phase.handoffs)}
-    parameters = {
-        "type": "object",
-        "properties": {"target": target},
-        "required": ["target"],
-        "additionalProperties": False,
-    }
-    spec = ToolSpec(ROUTE_TO, _OF_ROUTE, parameters)
+    spec = ToolSpec(ROUTE_TO, _OF_ROUTE, object_with("target", target))
     return Tool(spec, route_to, effects="none")

@@ -14,13 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from windlass.errors import (
-    ContextTooLong,
-    StepDiffers,
-    ThinkingRefused,
-    Unsure,
-    WindlassError,
-)
+from windlass.errors import ContextTooLong, StepDiffers, ThinkingRefused, Unsure, WindlassError
 from windlass.history.base import Row, StoredRow
 from windlass.history.row_details import (
     Answer,

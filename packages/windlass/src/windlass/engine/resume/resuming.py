@@ -31,10 +31,11 @@ def definition_of(cascade: Cascade) -> dict[str, Any]:
     return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-def describe_run(run: CascadeRun, definition: Mapping[str, Any]) -> dict[str, Any]:
+def describe_run(run: CascadeRun) -> dict[str, Any]:
     """What the start of a session says of its run: its file, and what `describe_setup` adds."""
     lenient = {"lenient": True} if run.cascade.is_lenient else {}
-    return {"file": run.cascade.file, **lenient, **describe_setup(run, definition, _rules_of(run))}
+    setup = describe_setup(run, definition_of(run.cascade), _rules_of(run))
+    return {"file": run.cascade.file, **lenient, **setup}
 
 
 def describe_setup(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, Any]:
@@ -82,10 +83,11 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()[:16]
 
 
-def resume_run(run: CascadeRun, definition: Mapping[str, Any], again: Iterable[str]) -> CascadeRun:
+def resume_run(run: CascadeRun, again: Iterable[str] = ()) -> CascadeRun:
     """Return the run with the steps that the record of its session holds."""
     start = run.record.store.start(run.record.session_id)
-    run = restore_journal(run, start.cascade.get(RAN, {}), definition, _rules_of(run), again=again)
+    ran, definition = start.cascade.get(RAN, {}), definition_of(run.cascade)
+    run = restore_journal(run, ran, definition, _rules_of(run), again=again)
     run.record.set_time(start.timestamp)
     return run
 

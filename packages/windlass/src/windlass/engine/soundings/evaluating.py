@@ -40,6 +40,7 @@ from windlass.history.step import Step
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
 from windlass.providers.base import ModelInfo
 from windlass.safety.foreign import parse_json
+from windlass.safety.schemas import object_with
 from windlass.text.prompts import (
     EVALUATOR_SYSTEM,
     JOIN_SYSTEM,
@@ -55,62 +56,11 @@ from windlass.text.prompts import (
 from windlass.text.tokens import request_tokens
 from windlass.tools.runner import run_tool
 
-
-def cost_texts(
-    totals: Mapping[int, SessionTotals], wanted: CostAware | None
-) -> tuple[str, dict[int, str]]:
-    """How much cost counts, in a sentence, and what each attempt cost; nothing where none asks.
-
-    Attempts are known by their index. Dollars are compared where all are known, else tokens.
-    """
-    if wanted is None or not totals:
-        return "", {}
-    dollars = [each.cost for each in totals.values()]
-    tokens = [each.usage.tokens_in + each.usage.tokens_out for each in totals.values()]
-    priced = [each for each in dollars if each is not None]
-    compared = priced if len(priced) == len(dollars) and any(priced) else list(map(float, tokens))
-    relative = normalized(compared, wanted.cost_normalization)
-    texts = {
-        index: ", ".join(
-            [
-                *([] if cost is None else [f"${cost:.4f}"]),
-                f"{count:,} tokens",
-                f"relative cost {value:.2f}",
-            ]
-        )
-        for index, cost, count, value in zip(totals, dollars, tokens, relative, strict=True)
-    }
-    weights = f"{wanted.quality_weight:g} to {wanted.cost_weight:g}"
-    weighing = f"Weigh quality against cost {weights}; a lower relative cost is better."
-    return weighing, texts
-
-
-def normalized(costs: Sequence[float], how: Normalization) -> list[float]:
-    """Costs on one scale, lower for what is cheaper; all 0 where they are equal.
-
-    >>> normalized([1.0, 2.0, 5.0], "min_max")
-    [0.0, 0.25, 1.0]
-    >>> normalized([1.0, 3.0], "z_score")
-    [-1.0, 1.0]
-    >>> normalized([0.0, 9.0, 99.0], "log_scale")
-    [0.0, 0.5, 1.0]
-    """
-    if min(costs) == max(costs):
-        return [0.0] * len(costs)
-    if how == "z_score":
-        mean, deviation = fmean(costs), pstdev(costs)
-        return [(each - mean) / deviation for each in costs]
-    scaled = [math.log1p(each) for each in costs] if how == "log_scale" else list(costs)
-    least, most = min(scaled), max(scaled)
-    return [(each - least) / (most - least) for each in scaled]
-
-
 NONE_OF_THEM: Final = "none of them"
 """The answer that takes no sounding."""
 
 _LONGEST: Final = 36_000
 """Characters of all outputs together that a person is shown; each is cut to its share."""
-
 
 _LEAST: Final = 200
 """Characters to which an output is cut at most where a model could not take all of them."""
@@ -137,8 +87,7 @@ class Sounding:
     @property
     def text(self) -> str:
         """Its output."""
-        output = self.tried.output if self.tried else None
-        return output.message.text if output else ""
+        return self.tried.text if self.tried else ""
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
@@ -206,7 +155,7 @@ def read_winner(answer: str, known: Sequence[int]) -> int | str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class SoundingJudge:
     """Who picks among the soundings of a phase, and what counts.
 
     That is what is looked for, and the cost (None: it does not count).
@@ -297,12 +246,7 @@ class Judge:
         asked, costs = self._told(standing)
         indexes = [each.index for each in standing]
         listed = {"type": "array", "items": {"enum": indexes}, "minItems": 1, "maxItems": most}
-        schema = {
-            "type": "object",
-            "properties": {"keep": listed},
-            "required": ["keep"],
-            "additionalProperties": False,
-        }
+        schema = object_with("keep", listed)
         role = PREFILTER_SYSTEM.format(most=most)
         model = self.picks.model
         try:
@@ -360,12 +304,7 @@ class Judge:
         shown = list(standing)
         random.Random(seed).shuffle(shown)  # noqa: S311  # an order that can be drawn again
         indexes = sorted(each.index for each in standing)
-        schema = {
-            "type": "object",
-            "properties": {"winner": {"enum": [*indexes, None]}},
-            "required": ["winner"],
-            "additionalProperties": False,
-        }
+        schema = object_with("winner", {"enum": [*indexes, None]})
         details = Evaluation(seed=seed, order=[each.index for each in shown])
         asked, costs = self._told(standing)
         question = _question(
@@ -506,3 +445,52 @@ async def _ask(
     details = replace(details, asked=[message.text for message in question], answer=answer)
     run.charge_beside(phase.name, text, details, info=info, usage=reply.usage)
     return answer
+
+
+def cost_texts(
+    totals: Mapping[int, SessionTotals], wanted: CostAware | None
+) -> tuple[str, dict[int, str]]:
+    """How much cost counts, in a sentence, and what each attempt cost; nothing where none asks.
+
+    Attempts are known by their index. Dollars are compared where all are known, else tokens.
+    """
+    if wanted is None or not totals:
+        return "", {}
+    dollars = [each.cost for each in totals.values()]
+    tokens = [each.usage.tokens_in + each.usage.tokens_out for each in totals.values()]
+    priced = [each for each in dollars if each is not None]
+    compared = priced if len(priced) == len(dollars) and any(priced) else list(map(float, tokens))
+    relative = normalized(compared, wanted.cost_normalization)
+    texts = {
+        index: ", ".join(
+            [
+                *([] if cost is None else [f"${cost:.4f}"]),
+                f"{count:,} tokens",
+                f"relative cost {value:.2f}",
+            ]
+        )
+        for index, cost, count, value in zip(totals, dollars, tokens, relative, strict=True)
+    }
+    weights = f"{wanted.quality_weight:g} to {wanted.cost_weight:g}"
+    weighing = f"Weigh quality against cost {weights}; a lower relative cost is better."
+    return weighing, texts
+
+
+def normalized(costs: Sequence[float], how: Normalization) -> list[float]:
+    """Costs on one scale, lower for what is cheaper; all 0 where they are equal.
+
+    >>> normalized([1.0, 2.0, 5.0], "min_max")
+    [0.0, 0.25, 1.0]
+    >>> normalized([1.0, 3.0], "z_score")
+    [-1.0, 1.0]
+    >>> normalized([0.0, 9.0, 99.0], "log_scale")
+    [0.0, 0.5, 1.0]
+    """
+    if min(costs) == max(costs):
+        return [0.0] * len(costs)
+    if how == "z_score":
+        mean, deviation = fmean(costs), pstdev(costs)
+        return [(each - mean) / deviation for each in costs]
+    scaled = [math.log1p(each) for each in costs] if how == "log_scale" else list(costs)
+    least, most = min(scaled), max(scaled)
+    return [(each - least) / (most - least) for each in scaled]

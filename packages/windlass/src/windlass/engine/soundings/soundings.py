@@ -16,7 +16,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from windlass.cascade.model import Phase
-from windlass.cascade.sounding_options import Reforge, Soundings, VariedOptions
+from windlass.cascade.sounding_options import Aggregate, Reforge, Soundings, VariedOptions
 from windlass.cascade.tools_named import chooses_tools, tools_of
 from windlass.engine.cascade_run import AS_WRITTEN, CascadeRun, Wording
 from windlass.engine.events import (
@@ -28,19 +28,8 @@ from windlass.engine.events import (
     TextArrived,
     Waiting,
 )
-from windlass.engine.phase.phase import (
-    Tried,
-    after_children,
-    extract_state,
-    settle,
-    try_guarded,
-)
-from windlass.engine.soundings.evaluating import (
-    Judge,
-    Sounding,
-    is_accepted,
-    join_outputs,
-)
+from windlass.engine.phase.phase import Tried, extract_state, try_guarded
+from windlass.engine.soundings.evaluating import Sounding, SoundingJudge, is_accepted, join_outputs
 from windlass.errors import (
     PersonNeeded,
     PhaseFailed,
@@ -50,14 +39,7 @@ from windlass.errors import (
     WindlassError,
     run_limit_in,
 )
-from windlass.history.base import (
-    COMPLETED,
-    Ending,
-    NodeType,
-    Row,
-    StateChange,
-    in_words,
-)
+from windlass.history.base import COMPLETED, NodeType, Row, StateChange, in_words
 from windlass.history.decisions import (
     Evaluation,
     Remark,
@@ -67,7 +49,6 @@ from windlass.history.decisions import (
 )
 from windlass.history.details import OutcomeDetails
 from windlass.messages import Part, Text, assistant, user
-from windlass.safety.fairness import wait_for_turn
 from windlass.text.prompts import OF_MODES, refine_text
 from windlass.text.templates import render
 from windlass.window.entries import Item
@@ -134,13 +115,8 @@ def _worded(mode: str, text: str) -> Wording:
             return Wording(after=(Text(text),))
 
 
-async def run_sounded(run: CascadeRun, phase: Phase) -> Ending:
-    """Run a phase as soundings and record its outcome; raises as `run_phase` does."""
-    await wait_for_turn()
-    return await settle(run, phase, after_children(run, phase, _try_sounded))
-
-
-async def _try_sounded(run: CascadeRun, phase: Phase) -> Tried:
+async def try_sounded(run: CascadeRun, phase: Phase) -> Tried:
+    """Return what the soundings of a phase come to: the one that is taken, or what joins them."""
     assert phase.soundings is not None
     work = SoundedPhase(run, phase, phase.soundings)
     tried = await work.carry_out()
@@ -222,7 +198,7 @@ class SoundedPhase:
         if looked_for is not None:
             looked_for = self._rendered(looked_for, key)
         wanted = self.wanted
-        judge = Judge(self.run, self.phase, wanted.picks, looked_for, wanted.cost_counts)
+        judge = SoundingJudge(self.run, self.phase, wanted.picks, looked_for, wanted.cost_counts)
         return await judge.pick(standing)
 
     async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
@@ -230,7 +206,7 @@ class SoundedPhase:
         good = [each for each in found if await is_accepted(self.run, self.phase, each, validator)]
         return good or found
 
-    async def _joined(self, joins: Any) -> Tried:
+    async def _joined(self, joins: Aggregate) -> Tried:
         """Return the outputs of all made one, which is said in the phase in their place."""
         standing = with_answers(self.all.values())
         first = standing[0]

@@ -16,7 +16,6 @@ from windlass.engine.phase.rule_texts import with_asks_in_words
 from windlass.engine.tasks.frame import (
     Assignment,
     ContextPiece,
-    Found,
     Frame,
     Section,
     assemble,
@@ -65,8 +64,7 @@ async def run_atomic(job: Job, assigned: Assignment) -> Done:
     done: list[Done] = []
 
     async def trying() -> Tried:
-        beginning = _begin(job, assigned, phase, worked_on)
-        tried = await try_phase(job.run, phase, beginning)
+        tried = await try_phase(job.run, await _begin(job, assigned, phase, worked_on))
         message = tried.output.message if tried.output is not None else None
         tokens = counter.text(message.text) if message is not None else 0
         key = message.key if message is not None else ""
@@ -85,22 +83,17 @@ async def _begin(job: Job, assigned: Assignment, phase: Phase, worked_on: list[s
     """
     run, task = job.run, assigned.task
     rule = job.program.rule(task, run.settings)
-    generation = run.generation_of(phase)
-    info = run.resolve(generation.model)[1]
     text = described(job, task)
     given = _inputs(job, task, assigned.item)
     worked_on += [content for _, content in given]
     about = "\n\n".join([text, *worked_on])[: len(text) + MATCHED_CHARS]
-    room = info.input_room(generation.max_output_tokens)
-    frame, fresh = assemble(job.material, assigned, about, counter=info.counter, room=room)
-    frame = _without(frame, worked_on)
-    tell_unused_context(job, phase.name, fresh)
+    frame = _without(context_of(job, assigned, about, phase.name), worked_on)
     parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
     parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
     instructions = with_asks_in_words(run, phase, user(*parts))
     if run.record.recorded is not None and run.record.recorded.differs(phase.name, instructions):
         run_again(job, phase.name, "what it works on has changed since")
-    system, injection = _system(job, phase, info, text)
+    system, injection = _system(job, phase, job.info(task)[0], text)
     sections = _sections(job, task, phase.name, frame)
     # What a snowball would have sent is counted from what the task was given.
     run.record.born += [entry.item for entry in sections]
@@ -121,12 +114,15 @@ def run_again(job: Job, path: str, why: str) -> None:
 
 
 def _inputs(job: Job, task: Task, item: Given | None) -> list[tuple[str, str]]:
-    root, file = job.run.settings.root, job.program.source.file
-    own = read_inputs(
-        task.inputs, root, values=job.run.template_values(), file=file, split_lists=False
-    )
-    both = [*([item] if item is not None else []), *own]
+    both = [*([item] if item is not None else []), *inputs_of(job, task, split_lists=False)]
     return [(each.name, each.read()) for each in both]
+
+
+def inputs_of(job: Job, task: Task, *, split_lists: bool) -> list[Given]:
+    """Return the inputs that a task declares, as `read_inputs` does."""
+    root, file = job.run.settings.root, job.program.source.file
+    values = job.run.template_values()
+    return read_inputs(task.inputs, root, values=values, file=file, split_lists=split_lists)
 
 
 def _without(frame: Frame, inputs: Sequence[str]) -> Frame:
@@ -136,17 +132,24 @@ def _without(frame: Frame, inputs: Sequence[str]) -> Frame:
     return replace(frame, fresh=fresh)
 
 
-def tell_unused_context(job: Job, name: str, fresh: Found) -> None:
-    """Record what a look for fresh context left out: the memory ranks nothing, the engine does."""
+def context_of(job: Job, assigned: Assignment, about: str, name: str) -> Frame:
+    """Return the context of a task, which is to belong to a text.
+
+    What the look for fresh context left out is recorded: the memory ranks nothing, the engine does.
+    """
+    info, reply = job.info(assigned.task)
+    room = info.input_room(reply)
+    frame, fresh = assemble(job.material, assigned, about, counter=info.counter, room=room)
     left = fresh.matches - len(fresh.pieces)
     if not left and not fresh.unread:
-        return
+        return frame
     text = (
         f"fresh context of {name!r}: {len(fresh.pieces)} of {fresh.matches} matches taken, those"
         " that share most with the task and fit"
     )
     text += f"; not looked at: {'; '.join(fresh.unread)}" if fresh.unread else ""
     job.run.tell(name, text, FreshContext(fresh.matches))
+    return frame
 
 
 def _system(

@@ -18,14 +18,9 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.tasks.task_inputs import Given
 from windlass.errors import MatchingFailed
 from windlass.injectors.markdown import folder_in
-from windlass.memory.association import (
-    HEADINGS,
-    Associations,
-    ContextGenerationInput,
-    MemoryMatch,
-)
+from windlass.memory.association import HEADINGS, Associations, ContextGenerationInput, MemoryMatch
 from windlass.memory.banks import Banks
-from windlass.memory.matching import fitting, match_texts
+from windlass.memory.matching import fitting, matches
 from windlass.memory.passages import split_text
 from windlass.messages import user
 from windlass.selection.index import Index
@@ -191,18 +186,20 @@ def subset(text: str, pieces: Sequence[ContextPiece]) -> tuple[ContextPiece, ...
     The look is tried once more where it fails, and then raises MatchingFailed.
     """
     parts = [(piece, part) for piece in pieces for part in _paragraphs(piece.text)]
-    texts = {number: f"{piece.source}\n{part}" for number, (piece, part) in enumerate(parts)}
+
+    def said(each: tuple[ContextPiece, str]) -> str:
+        return f"{each[0].source}\n{each[1]}"
+
     try:
-        matching = match_texts(text, texts)
+        matching = matches(text, parts, said)
     except sqlite3.Error:
         try:
-            matching = match_texts(text, texts)
+            matching = matches(text, parts, said)
         except sqlite3.Error as error:
             sentence = f"the parent's context could not be searched, also not twice: {error}"
             raise MatchingFailed(sentence) from error
     kept: list[ContextPiece] = []
-    for number in sorted(matching):
-        piece, part = parts[number]
+    for piece, part in matching:
         if kept and kept[-1].source == piece.source:
             kept[-1] = ContextPiece(piece.source, f"{kept[-1].text}\n\n{part}")
         else:

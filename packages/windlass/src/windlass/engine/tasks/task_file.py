@@ -7,12 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from windlass.cascade.rules import Rule
-from windlass.engine.cascade import (
-    add_server_tools,
-    models_seeing,
-    needed_servers,
-    run_session,
-)
+from windlass.engine.cascade import add_server_tools, models_seeing, needed_servers, run_session
 from windlass.engine.events import Noted, SessionStarted
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import describe_setup
@@ -28,11 +23,7 @@ from windlass.errors import (
     person_needed_in,
     run_limit_in,
 )
-from windlass.history.base import (
-    Ending,
-    SessionStart,
-    Store,
-)
+from windlass.history.base import Ending, SessionStart, Store
 from windlass.history.decisions import Resumed
 from windlass.tasks.model import OPERATORS
 from windlass.tools.mcp import Servers

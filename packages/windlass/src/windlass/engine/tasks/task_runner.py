@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, Final
 
 from windlass.engine.events import InputEnded, PhaseStarted
-from windlass.engine.tasks._atomic import described, run_again, run_atomic, tell_unused_context
-from windlass.engine.tasks.frame import FRESH_TOKENS, Assignment, ContextPiece, Frame, assemble
+from windlass.engine.tasks._atomic import context_of, described, inputs_of, run_again, run_atomic
+from windlass.engine.tasks.frame import FRESH_TOKENS, Assignment, ContextPiece, Frame
 from windlass.engine.tasks.job import Done, Job, hand_on, write_notes
-from windlass.engine.tasks.task_inputs import Given, digest, read_inputs
+from windlass.engine.tasks.task_inputs import Given, digest
 from windlass.errors import (
     ContextTooLong,
     InputFailed,
@@ -27,11 +27,7 @@ from windlass.errors import (
     person_needed_in,
     run_limit_in,
 )
-from windlass.history.base import (
-    Outcome,
-    ending_of,
-    in_words,
-)
+from windlass.history.base import Outcome, ending_of, in_words
 from windlass.history.decisions import ReducedInGroups, Resumed
 from windlass.tasks.model import Task
 from windlass.text.templates import PhaseOutput
@@ -105,10 +101,7 @@ def finished_before(job: Job, path: str, item: Given | None) -> Done | None:
 def _context_of(job: Job, assigned: Assignment) -> Frame:
     """Return the context of a task that has others below it, which inherit from it."""
     task, item = assigned.task, assigned.item
-    info, reply = job.info(task)
-    text, room = described(job, task), info.input_room(reply)
-    frame, fresh = assemble(job.material, assigned, text, counter=info.counter, room=room)
-    tell_unused_context(job, task.path, fresh)
+    frame = context_of(job, assigned, described(job, task), task.path)
     if item is None:
         return frame
     piece = ContextPiece(f"input: {item.name}", item.read())
@@ -197,11 +190,7 @@ async def _run_reduce(job: Job, assigned: Assignment) -> Done:
     assert task.reduction is not None
     root = task is job.program.task
     frame = _context_of(job, assigned)
-    values = job.run.template_values()
-    file = job.program.source.file
-    given = read_inputs(
-        task.inputs, job.run.settings.root, values=values, file=file, split_lists=True
-    )
+    given = inputs_of(job, task, split_lists=True)
     names = [each.name for each in given]
     of_inner = _path_below(path, task.inner.name, root=root)
     work: Callable[[int, Given], Awaitable[Done]]

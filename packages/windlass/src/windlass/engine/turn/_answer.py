@@ -11,15 +11,15 @@ from typing import Any, Final
 from windlass.cascade.handoffs import ROUTE_TO
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
+from windlass.engine.events import PlanChanged, ToolStarted
 from windlass.engine.people.asking import answers_to
 from windlass.engine.phase.callouts import mark_matches
+from windlass.engine.phase.tools import result_row, tell_result
 from windlass.engine.resume.journal import TurnRecord
-from windlass.engine.turn.record import with_usage
 from windlass.history.base import NodeType, Row
 from windlass.history.decisions import PlanKept
 from windlass.history.marks import ResultReused
-from windlass.history.row_details import INTERRUPTED_TEXT, ToolResult, ToolsStarted
+from windlass.history.row_details import INTERRUPTED_TEXT, ToolsStarted
 from windlass.injectors.base import FailedCall
 from windlass.injectors.reminders import plan_in, update_failures
 from windlass.messages import Message, Text, ToolCall, tool
@@ -74,9 +74,7 @@ async def answer_calls(run: CascadeRun, phase_run: PhaseRun, reply: Message, par
     fresh = [each for at, each in enumerate(answered) if at not in answers]
     run.kept_results.note(fresh, tools.by_name, at=run.record.clock(), turn=str(turn))
     for call, output in answered if recorded is None else ():
-        names = tuple(picture.describe() for picture in output.pictures)
-        summary = output.text.strip().partition("\n")[0]
-        run.emit(ToolEnded(name, call.name, output.error, summary, names))
+        tell_result(run, name, call, output)
 
 
 async def _outputs_of_record(
@@ -141,23 +139,12 @@ def _record_results(  # noqa: PLR0917
     rows = list[Row]()
     for at, (call, output) in enumerate(answered):
         message = tool(call, Text(output.text), *output.pictures, failed=output.error)
-        row = replace(
-            phase_run.row(NodeType.TOOL_RESULT, message),
-            parent_id=parent,
-            keep_pictures=True,
-            duration_ms=milliseconds,
-            details=ToolResult(
-                error=output.error,
-                tool=call.name,
-                interrupted=output is _INTERRUPTED,
-                searches=output.spent.usage.searches if output.spent else 0,
-                state=dict(state) if at == 0 else {},
-                **({} if output.error else names_touched(tools.get(call.name), call)),
-            ),
-        )
-        if spent := output.spent:  # what a model took for the tool is added to the session's
-            row = with_usage(row, spent.model, spent.usage, run.charge_tool(spent))
-        rows.append(row)
+        row = phase_run.row(NodeType.TOOL_RESULT, message)
+        row = replace(row, parent_id=parent, duration_ms=milliseconds)
+        of_row = state if at == 0 else {}
+        cut = output is _INTERRUPTED
+        tool_of = tools.get(call.name)
+        rows.append(result_row(run, row, tool_of, call, output, state=of_row, interrupted=cut))
     results = run.record.append(rows)
     phase_run.messages.own += results
     mark_matches(run, phase_run, results)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from windlass.caching.meter import Bill, Cleared, Segments, pieces, weigh
+from windlass.caching.meter import Bill, Clearing, Segments, pieces, weigh
 from windlass.caching.model_cache import Trust
-from windlass.engine._meters import ModelCache
 from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_state import ModelCache
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.turn._plan import Plan
 from windlass.history.decisions import CacheTrust
@@ -87,13 +87,13 @@ def take_report(
     )
 
 
-def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
+def _cleared(phase_run: PhaseRun, reply: Reply) -> Clearing:
     """Return the tool uses of a call that the provider cleared."""
     asked = phase_run.server_clear
     if asked is None:
-        return Cleared()
+        return Clearing()
     uses = cleared(reply.provider_edits, "cleared_tool_uses")
-    return Cleared(uses, frozenset(asked.exclude_tools))
+    return Clearing(uses, frozenset(asked.exclude_tools))
 
 
 def _saves_money(run: CascadeRun, phase_run: PhaseRun) -> bool:

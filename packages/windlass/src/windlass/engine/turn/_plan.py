@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from windlass.caching.breakpoints import cache_key
 from windlass.caching.meter import prefix_report, weigh
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.events import Event, Noted
+from windlass.engine.events import Noted
 from windlass.engine.injecting.each_call import block_details, with_current_values
 from windlass.engine.turn.record import Recorder
 from windlass.errors import BudgetExceeded, ContextTooLong
@@ -299,9 +299,9 @@ def check_budget(phase_run: PhaseRun, tokens: int) -> BudgetDetails | None:
     return BudgetDetails(budget.limit, tokens, exceeded=tokens > budget.limit)
 
 
-def tell_budget(emit: Callable[[Event], None], phase_run: PhaseRun, tokens: int) -> None:
+def tell_budget(run: CascadeRun, phase_run: PhaseRun, tokens: int) -> None:
     """Tell the user that a request comes near `max_input_tokens`, or is beyond it."""
-    emit(Noted(phase_run.phase.name, _near(phase_run, tokens)))
+    run.emit(Noted(phase_run.phase.name, _near(phase_run, tokens)))
 
 
 def _near(phase_run: PhaseRun, tokens: int) -> str:
@@ -311,11 +311,9 @@ def _near(phase_run: PhaseRun, tokens: int) -> str:
     )
 
 
-def tell_choice(
-    emit: Callable[[Event], None], phase_run: PhaseRun, sent: int, snowball: int
-) -> None:
+def tell_choice(run: CascadeRun, phase_run: PhaseRun, sent: int, snowball: int) -> None:
     """Say once what the phase chose, with the tokens of its first call, which windows shorten."""
     text, phase_run.choice.text = phase_run.choice.text, ""
     if text:
         text += f"; its first call sends {sent:,} tokens, sending everything {snowball:,}"
-        emit(Noted(phase_run.phase.name, text, detail=True))
+        run.emit(Noted(phase_run.phase.name, text, detail=True))

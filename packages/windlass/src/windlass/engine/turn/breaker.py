@@ -11,7 +11,7 @@ a request within the model's window and the user's own limits is never switched 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -31,31 +31,11 @@ _TOLERANCE: Final = 1e-6
 """US dollars that are no loss yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tripped:
-    """Why windows are off: what the last `sessions` lost by them, in US dollars.
+def check_losses(endings: Sequence[Outcome | None], sessions: int) -> Breaker | None:
+    """Return what windows lost in the newest sessions, if they did; `endings` are newest first.
 
-    `back_after` is the number of sessions without windows, this one counted, after which they
-    are made again.
+    This session counts among those without windows, after which they are made again.
     """
-
-    sessions: int
-    lost: float
-    back_after: int
-
-    @property
-    def text(self) -> str:
-        """The same in a sentence, with the way back."""
-        return (
-            f"the breaker (setting breaker_sessions) has windows off, everything is sent that fits:"
-            f" in the last {self.sessions} sessions they cost"
-            f" {money(self.lost, digits=4)} more than they saved; they are tried again after"
-            f" {self.back_after} sessions, or at once with WINDLASS_BREAKER_SESSIONS=0"
-        )
-
-
-def check_losses(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
-    """Return what windows lost in the newest sessions, if they did; `endings` are newest first."""
     savings = [ending.details.windows if ending else None for ending in endings[:sessions]]
     if _earns(savings):
         return None
@@ -63,7 +43,7 @@ def check_losses(endings: Sequence[Outcome | None], sessions: int) -> Tripped | 
     # Each session to come without windows pushes the oldest out of sight, once there are enough.
     after = ([*[None] * count, *savings][:sessions] for count in range(1, sessions + 1))
     back_after = next(count for count, then in enumerate(after, start=1) if _earns(then))
-    return Tripped(len(savings), lost, back_after)
+    return Breaker(lost, len(savings), back_after)
 
 
 def _earns(savings: Sequence[WindowSavings | None]) -> bool:
@@ -86,9 +66,20 @@ def check_breaker(run: CascadeRun) -> CascadeRun:
     trip = check_losses(run.record.store.endings(sessions + 1)[1:], sessions)
     if trip is None:
         return run
-    run.record.decide(None, trip.text, Breaker(trip.lost, trip.sessions, trip.back_after))
-    run.emit(Noted("", trip.text))
+    text = breaker_text(trip)
+    run.record.decide(None, text, trip)
+    run.emit(Noted("", text))
     return replace(run, settings=run.settings.after_losses())
+
+
+def breaker_text(trip: Breaker) -> str:
+    """Return why windows are off in a sentence, with the way back."""
+    return (
+        f"the breaker (setting breaker_sessions) has windows off, everything is sent that fits:"
+        f" in the last {trip.sessions} sessions they cost"
+        f" {money(trip.lost, digits=4)} more than they saved; they are tried again after"
+        f" {trip.back_after} sessions, or at once with WINDLASS_BREAKER_SESSIONS=0"
+    )
 
 
 def _has_window(run: CascadeRun, phase: Phase) -> bool:

@@ -10,7 +10,6 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from windlass.cascade.tool_caching import KEYS, CachedTool, ToolCaching, cached_tool, may_be_kept
 from windlass.messages import ToolCall
@@ -27,7 +26,6 @@ class KeptResult:
 
 
 _Key = tuple[str, str]
-_NOTHING: Final[Mapping[str, Tool]] = {}
 
 
 @dataclass(slots=True)
@@ -56,7 +54,7 @@ class KeptResults:
     def note(
         self,
         answered: Sequence[tuple[ToolCall, ToolOutput]],
-        tools: Mapping[str, Tool] = _NOTHING,
+        tools: Mapping[str, Tool],
         *,
         at: float,
         turn: str,

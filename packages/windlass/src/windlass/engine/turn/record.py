@@ -30,12 +30,7 @@ from windlass.history.base import (
 )
 from windlass.history.decisions import ErrorDetails
 from windlass.history.lanes import Lanes
-from windlass.history.row_details import (
-    STEPS,
-    RowDetails,
-    json_of,
-    kind_of,
-)
+from windlass.history.row_details import STEPS, RowDetails, json_of, kind_of
 from windlass.history.step import Step
 from windlass.messages import Message, Picture, canonical_json
 from windlass.window.entries import Item

@@ -68,7 +68,7 @@ async def take_turn(run: CascadeRun, phase_run: PhaseRun) -> Reply:
     # planned as of then, and what is new as of now.
     run.record.set_time(run.journal.sent_at(run.step_of(phase_run)))
     plan = plan_call(run, phase_run, run.record.clock())
-    tell_choice(run.emit, phase_run, plan.sent, plan.sent + plan.saved)
+    tell_choice(run, phase_run, plan.sent, plan.sent + plan.saved)
 
     # Send and record. What is refused as too long, or for its thinking, is planned anew, once.
     try:
@@ -190,7 +190,7 @@ def _call_record(
 async def _send(run: CascadeRun, phase_run: PhaseRun, plan: Plan) -> TakenStep:
     name = phase_run.phase.name
     if plan.details.budget is not None:
-        tell_budget(run.emit, phase_run, plan.sent)
+        tell_budget(run, phase_run, plan.sent)
     now, tokens = phase_run.now, (plan.sent, plan.sent + plan.saved)
     run.emit(CallStarted(name, now.turn, now.attempt, *tokens, run.record.follows_record))
     request = request_of(run.record, phase_run, plan)

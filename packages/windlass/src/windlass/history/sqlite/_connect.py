@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from windlass.errors import StoreError, UsageError
-from windlass.history._blobs import Blobs, Lost
+from windlass.history._blobs import Blobs, LostMessage
 from windlass.history.sqlite._schema import READABLE, STEPS, WHOLE_LOGS, migrate, version
 from windlass.safety.own_files import make_folder, open_new, refuse_shared
 
@@ -106,9 +106,9 @@ def _show_whole(db: sqlite3.Connection, blobs: Blobs) -> None:
         try:
             stored_body: dict[str, Any] = json.loads(body if body is not None else blobs.read(key))
         except FileNotFoundError:
-            return {"content": Lost.of(key, f"its file {key} is missing").text}
+            return {"content": LostMessage.of(key, f"its file {key} is missing").text}
         except (OSError, ValueError) as error:
-            return {"content": Lost.of(key, f"its file {key} is damaged ({error})").text}
+            return {"content": LostMessage.of(key, f"its file {key} is damaged ({error})").text}
         return stored_body
 
     def content(key: str, body: str | None) -> str | None:

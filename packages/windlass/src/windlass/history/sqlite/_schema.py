@@ -137,7 +137,10 @@ TABLES_1: Final = (
 
 
 def iso(seconds: str) -> str:
-    """SQL for a time as ISO-8601 text in UTC with microseconds (strftime stops at thousandths)."""
+    """Return SQL for a time as ISO-8601 text in UTC with microseconds.
+
+    Strftime stops at thousandths.
+    """
     micros = f"CAST(round({seconds} * 1000000.0) AS INTEGER)"
     return (
         f"strftime('%Y-%m-%dT%H:%M:%S', {micros} / 1000000, 'unixepoch')"

@@ -13,7 +13,7 @@ import sqlite3
 import struct
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from windlass.history._base_store import BaseStore
 from windlass.history._proof import Checks, StoreProof
@@ -43,6 +43,8 @@ CARD_OF_ROW: Final = (
     "c.session_no = l.session_no AND c.message_id = substr(l.key, 1, 16) || '-' || l.occurrence"
 )
 
+_SqlValue: TypeAlias = str | int | float | bytes | None
+
 
 class SqliteSession:
     """One session, as `SessionReader` has it."""
@@ -51,10 +53,10 @@ class SqliteSession:
         self.number = number
         self._db = db
 
-    def _select(self, what: str, **values: Any) -> list[Any]:
+    def _select(self, what: str, **values: _SqlValue) -> list[Any]:
         return self._db.execute(f"SELECT {what}", {"session": self.number, **values}).fetchall()
 
-    def _rows(self, kind: type[TableRow], more: str, **values: Any) -> list[TableRow]:
+    def _rows(self, kind: type[TableRow], more: str, **values: _SqlValue) -> list[TableRow]:
         columns = ", ".join(f"l.{name}" for name in kind._fields)
         sql = f"{columns} FROM {TABLES[kind]} l WHERE l.session_no = :session {more}"
         return [kind._make(row) for row in self._select(sql, **values)]
@@ -76,7 +78,7 @@ class SqliteSession:
         return self._rows(kind, "ORDER BY " + ("seq, number" if kind is ImageRow else "number"))
 
     def results(self) -> list[tuple[str, str]]:
-        """(Reference, key) of the results that have a visible file."""
+        """Return (Reference, key) of the results that have a visible file."""
         return self._select("ref, key FROM tool_results WHERE session_no = :session ORDER BY ref")
 
     def extra_bodies(self) -> set[str]:
@@ -95,7 +97,7 @@ class SqliteSession:
         return dict(self._select("number, digest FROM batches WHERE session_no = :session"))
 
     def last_batch(self) -> tuple[int, str] | None:
-        """Number and digest of the last batch."""
+        """Return number and digest of the last batch."""
         last = self._select(
             "number, digest FROM batches WHERE session_no = :session ORDER BY number DESC LIMIT 1"
         )
@@ -200,7 +202,7 @@ class SqliteProof(StoreProof[SqliteSession]):
             yield name, SqliteSession(self.db, number)
 
     def _cards(self) -> Iterator[Discrepancy]:
-        """Cards that no selection will ever see, and vectors that cannot be read."""
+        """Yield cards that no selection will ever see, and vectors that cannot be read."""
         if not self.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'cards'").fetchone():
             return  # of an older Windlass: the table is made when the store is opened for use
         for session, message_id, size in self.db.execute(

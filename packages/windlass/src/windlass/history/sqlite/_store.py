@@ -28,8 +28,8 @@ from windlass.errors import StoreError, UsageError
 from windlass.history import packing
 from windlass.history._base_store import BaseStore, reference_taken
 from windlass.history._blobs import Blobs
-from windlass.history._numbering import Numbered, Prepared
-from windlass.history._session_locks import Held
+from windlass.history._numbering import NumberedBatch, PreparedBatch
+from windlass.history._session_locks import HeldSessions
 from windlass.history.base import (
     BANK,
     Discrepancy,
@@ -242,13 +242,13 @@ class SqliteStore(BaseStore[SqliteSession]):
         return [name for (name,) in self._db.execute(sql)]
 
     def fetch_bodies(self, keys: list[str]) -> list[tuple[str, str | None]]:
-        """Key and body of those that are stored."""
+        """Return key and body of those that are stored."""
         sql = "SELECT key, body FROM bodies WHERE key IN (SELECT value FROM json_each(?))"
         return self._db.execute(sql, (json.dumps(keys),)).fetchall()
 
     # ---- appending ------------------------------------------------------------------
 
-    def _append(self, prepared: Prepared) -> Numbered:
+    def _append(self, prepared: PreparedBatch) -> NumberedBatch:
         with self._lock:
             try:
                 with self._use():
@@ -265,7 +265,7 @@ class SqliteStore(BaseStore[SqliteSession]):
             self._remember(numbered)
             return numbered
 
-    def _write(self, db: sqlite3.Connection, prepared: Prepared) -> Numbered:
+    def _write(self, db: sqlite3.Connection, prepared: PreparedBatch) -> NumberedBatch:
         """Write a batch, inside a transaction."""
         head = self._head(prepared)
         session_no = head.session.number
@@ -274,7 +274,7 @@ class SqliteStore(BaseStore[SqliteSession]):
         db.executemany(_insert("bodies", BodyRow._fields, ignore=True), prepared.lost.values())
         pictures = _insert("body_pictures", ("key", "sha256"), ignore=True)
         db.executemany(pictures, prepared.body_pictures)
-        numbered = Numbered(prepared, head)
+        numbered = NumberedBatch(prepared, head)
         tools = _insert("tool_lists", ("sha256", "tools_json"), ignore=True)
         db.executemany(tools, numbered.tools.items())
         for kind, table in TABLES.items():
@@ -291,7 +291,7 @@ class SqliteStore(BaseStore[SqliteSession]):
         assert number is not None
         return SqliteSession(self._db, number)
 
-    def _ensure_blobs(self, prepared: Prepared) -> None:
+    def _ensure_blobs(self, prepared: PreparedBatch) -> None:
         """Look again, under the write lock, whether every blob is there.
 
         Only here is it certain: `prune` removes files under the same lock.
@@ -375,7 +375,10 @@ class SqliteStore(BaseStore[SqliteSession]):
     # ---- lists, cards, SQL ----------------------------------------------------------
 
     def endings(self, sessions: int) -> Sequence[Outcome | None]:
-        """How the last so many sessions ended, newest first; None: it runs yet, or was killed."""
+        """Return how the last so many sessions ended, newest first.
+
+        None: it runs yet, or was killed.
+        """
         columns = ", ".join(f"o.{name}" for name in OutcomeRow._fields)
         with self._use() as db:
             stored = db.execute(
@@ -397,7 +400,7 @@ class SqliteStore(BaseStore[SqliteSession]):
         ]
 
     def _listed(
-        self, which: SessionFilter, held: Held, limit: int | None, offset: int
+        self, which: SessionFilter, held: HeldSessions, limit: int | None, offset: int
     ) -> Sequence[SessionInfo]:
         # The last ones are picked before anything is added up over their rows.
         with self._use() as db:
@@ -460,7 +463,10 @@ class SqliteStore(BaseStore[SqliteSession]):
                     "offset": offset,
                 },
             ).fetchall()
-        return [SessionInfo(*values) for values in stored]
+        return [
+            SessionInfo(*values, parent_id=parent, parent_phase=phase, sounding_index=sounding)
+            for *values, parent, phase, sounding in stored
+        ]
 
     def put_cards(self, session_id: str, cards: Sequence[Card]) -> None:
         """Keep cards of a session's messages, each in place of an older one.
@@ -500,7 +506,7 @@ class SqliteStore(BaseStore[SqliteSession]):
 
 
 def verify_store(folder: Path, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
-    """Everything that disagrees in the store in `folder`; nothing for a sound one.
+    """Yield everything that disagrees in the store in `folder`; nothing for a sound one.
 
     Works on a store that cannot be opened any more. One of an older version is upgraded first.
     Files that nothing names are notes: a process that was killed leaves them, and `prune` removes

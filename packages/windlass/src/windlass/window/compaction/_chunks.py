@@ -56,7 +56,7 @@ class CallTexts:
 
     @property
     def writes(self) -> bool:
-        """Whether it changed a file."""
+        """Return whether it changed a file."""
         return self.deed in ("edit", "write")
 
 
@@ -260,12 +260,12 @@ class Chunk:
 
     @property
     def chars(self) -> int:
-        """Its characters with the ends of its lines."""
+        """Return its characters with the ends of its lines."""
         return sum(map(len, self.lines)) + len(self.lines)
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """Return what it says."""
         return "\n".join(self.lines)
 
 
@@ -406,7 +406,7 @@ class _History:
                 )
 
     def _of_file(self, source: _Source) -> float:
-        """Points for a read of a file, by what was done with the file since."""
+        """Return points for a read of a file, by what was done with the file since."""
         call = source.call
         if call is None or not call.paths:
             return 0.0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.window.encode._records import ROWS_HEAD, decode_rows, encode_rows
-from windlass.window.encode._tables import encode
+from windlass.window.encode._tables import ROWS_HEAD, decode_rows, encode, encode_rows
 from windlass.window.encode.legend import is_head
 
 __all__ = ["decode_rows", "encode", "encode_rows", "in_rows", "is_encoded"]

@@ -15,17 +15,25 @@ JSON as values that remember how their numbers were written.
 A Python list of tuples, as databases answer through a driver, with a line for each tuple.
 
 Reads back letter for letter: what would not is left as it was.
+
+JSON as values that remember how their numbers were written.
+
+`1.10` and `1e5` are no floats here: nothing that a text said may read differently later.
+
+A Python list of tuples, as databases answer through a driver, with a line for each tuple.
+
+Reads back letter for letter: what would not is left as it was.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard
 
-from windlass.window.encode._jsontext import MAX_DEPTH, NotPlain, Number, dumps, parse
 from windlass.window.encode.legend import counted_from, legend
 
 _TABLE: Final = "table "
@@ -248,3 +256,140 @@ def _key(text: str) -> str:
     if text.isprintable() and _PLAIN_KEY.fullmatch(text) and not _NUMERIC.fullmatch(text):
         return text
     return dumps(text)
+
+
+MAX_DEPTH: Final = 60
+"""Deeper values are left alone: no result of a tool that a model reads is nested so deep."""
+
+
+class Number(str):
+    """A number, as its text."""
+
+    __slots__ = ()
+
+
+Value: TypeAlias = "bool | str | list[Any] | dict[str, Any] | None"
+"""A JSON value whose numbers are `Number`."""
+
+
+class NotPlain(ValueError):
+    """A text that is no JSON, or cannot be said otherwise without losing something."""
+
+
+def parse(text: str) -> Value:
+    """Return the value. Raises NotPlain: no JSON, doubled keys, NaN, too deep."""
+    try:
+        return _DECODER.decode(text)  # type: ignore[no-any-return]
+    except (ValueError, RecursionError) as problem:
+        raise NotPlain(str(problem)[:100]) from problem
+
+
+def dumps(text: str) -> str:
+    """Return a string in quotes."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(text)  # half a character has no bytes: it stays an escape
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise NotPlain("a key stands twice")
+    return members
+
+
+def _constant(name: str) -> Any:
+    raise NotPlain(f"{name} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_float=Number, parse_int=Number, parse_constant=_constant, object_pairs_hook=_object
+)
+
+
+ROWS_HEAD: Final = "[Python tuples, one a line, without quotes]"
+"""The first line of the form."""
+_CELL: Final = re.compile(
+    r"b?'(?:[^'\\\n]|\\.)*'|b?\"(?:[^\"\\\n]|\\.)*\"|[A-Za-z_][\w.]*\((?:[^()'\"\n]|'[^'\\\n]*')*\)"
+    r"|[-+\w.]+"
+)
+_WORD: Final = re.compile(r"[^,\n]+")
+_PLAIN_TUPLE: Final = re.compile(r"[^\s,()'\"\\](?:[^,()'\"\\]*[^\s,()'\"\\])?")
+_RAW: Final = re.compile(r"[-+]?[\d.][\w.+-]*|None|True|False|nan|inf|-inf")
+"""Cells that stand without quotes in the original: numbers and constants."""
+
+
+def encode_rows(text: str) -> str | None:
+    """Return the list with a line for each tuple; None: it is no such list, or no shorter so."""
+    if not text.startswith("[(") or not text.endswith(")]"):
+        return None
+    try:
+        lines = [",".join(map(_shown, row)) for row in _rows(text)]
+    except NotPlain:
+        return None
+    if len(lines) < 2:  # noqa: PLR2004 - one is no list
+        return None
+    encoded = "\n".join([ROWS_HEAD, *lines])
+    return encoded if len(encoded) < len(text) and decode_rows(encoded) == text else None
+
+
+def decode_rows(text: str) -> str:
+    """Return the text that `encode_rows` was given. Raises NotPlain for any other."""
+    head, *lines = text.split("\n")
+    if head != ROWS_HEAD:
+        raise NotPlain("it does not begin with the line that says how to read it")
+    rows = (list(_cells(line)) for line in lines)
+    return f"[{', '.join(map(_tuple, rows))}]"
+
+
+def _tuple(cells: list[str]) -> str:
+    return f"({cells[0]},)" if len(cells) == 1 else f"({', '.join(cells)})"
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    at, end = 1, len(text) - 1
+    while at < end:
+        if text[at] != "(":
+            raise NotPlain(f"no tuple at character {at}")
+        row: list[str] = []
+        at += 1
+        while text[at] != ")":
+            match = _CELL.match(text, at, end)
+            if match is None:
+                raise NotPlain(f"no plain value at character {at}")
+            row.append(match[0])
+            at = match.end()
+            if text.startswith(", ", at):
+                at += 2
+            elif text.startswith(",)", at):
+                at += 1
+            elif text[at] != ")":
+                raise NotPlain(f"no plain value at character {at}")
+        yield row
+        at += 1
+        if text.startswith(", (", at):
+            at += 2
+
+
+def _shown(cell: str) -> str:
+    if cell[0] == "'":
+        inner = cell[1:-1]
+        if inner.isprintable() and _PLAIN_TUPLE.fullmatch(inner) and not _RAW.fullmatch(inner):
+            return inner
+    return cell
+
+
+def _cells(line: str) -> Iterator[str]:
+    at = 0
+    while at <= len(line):
+        match = _CELL.match(line, at)
+        if match is None or line[match.end() : match.end() + 1] not in ("", ","):
+            match = _WORD.match(line, at)
+            if match is None:
+                raise NotPlain("an empty cell")
+        cell = match[0]
+        plain = cell[0] not in "'\"" and cell[:2] not in ("b'", 'b"') and "(" not in cell
+        yield f"'{cell}'" if plain and not _RAW.fullmatch(cell) else cell
+        at = match.end() + 1

@@ -38,7 +38,9 @@ def clean(text: str) -> str:
 
 
 def _last_state(line: str) -> str:
-    """A progress line as it ended: a state goes when one that is no shorter was written over it.
+    """Return a progress line as it ended.
+
+    A state goes when one that is no shorter was written over it.
 
     A shorter one leaves an end of the other in sight; such a line stays as it is.
     """

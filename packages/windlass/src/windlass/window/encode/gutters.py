@@ -25,7 +25,9 @@ _LEAST_SAVED: Final = 40
 
 
 def narrowed(text: str) -> str:
-    """The text with no padding but that of its first number; the text itself where none goes.
+    """Return the text with no padding but that of its first number.
+
+    The text itself where none goes.
 
     Its numbers must all be padded to one width.
     """

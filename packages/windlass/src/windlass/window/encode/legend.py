@@ -32,7 +32,10 @@ def legend(*, tables: bool, common: bool, groups: bool, texts: bool = False) -> 
 
 
 def legend_of(text: str) -> str | None:
-    """The first line of an encoded text, if it tells how to read it; None: any other text."""
+    """Return the first line of an encoded text, if it tells how to read it.
+
+    None: any other text.
+    """
     if not text.startswith(f"[{_JSON}"):
         return None
     return text[: _MOST_CHARS + 1].partition("\n")[0]

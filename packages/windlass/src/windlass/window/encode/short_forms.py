@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from windlass.window.digests import error_lines
-from windlass.window.encode._jsontext import NotPlain, Number, dumps, parse
+from windlass.window.encode._tables import NotPlain, Number, dumps, parse
 
 _MAX_PARSED: Final = 2_000_000
 """Characters of JSON beyond which only head and tail are shown."""
@@ -208,7 +208,7 @@ def _brief_object(value: Mapping[str, Any], chars: int, items: int, depth: int) 
 
 
 def diff_form(text: str, most: int) -> str:
-    """Which files and places change, and the first changed lines."""
+    """Return which files and places change, and the first changed lines."""
     places = [line_cut(match[0], 160) for match in _HUNK.finditer(text)]
     added = len(re.findall(r"^\+(?!\+\+ )", text, re.MULTILINE))
     gone = len(re.findall(r"^-(?!-- )", text, re.MULTILINE))

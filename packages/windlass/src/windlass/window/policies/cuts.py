@@ -162,7 +162,9 @@ def _is_used(name: str) -> bool:
 
 
 def new_results(pending: PendingEdits) -> Iterable[tuple[int, Entry]]:
-    """The results that may be cut, by position: no call has seen them, and nobody wants them whole.
+    """Yield the results that may be cut, by position.
+
+    No call has seen them, and nobody wants them whole.
 
     Those that `recall` brought back stay, and those of calls that are repeated for what was cut.
     """

@@ -244,7 +244,7 @@ class WhileSmall:
 
     @property
     def name(self) -> str:
-        """The name of the policy."""
+        """Return the name of the policy."""
         return self.policy.name
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:

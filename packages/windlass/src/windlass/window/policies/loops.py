@@ -154,7 +154,10 @@ def _shorter(instead: str | None, text: str) -> str:
 
 
 def _refusal(pending: PendingEdits, at: int) -> int | None:
-    """The attempt that a user message asks for after a refusal; None: it is no such message."""
+    """Return the attempt that a user message asks for after a refusal.
+
+    None: it is no such message.
+    """
     item = pending.item(at)
     if item.message.role != "user" or not item.message.text.startswith(FAILED):
         return None

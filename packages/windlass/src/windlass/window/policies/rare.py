@@ -303,7 +303,7 @@ class Decay:
             yield Proposal((at,), "decay", reason, partial(_ends, at=at, chars=chars))
 
     def _pasted(self, pending: PendingEdits, turns: range) -> Iterable[Proposal]:
-        """Long user messages of turns that enter the summary zone."""
+        """Yield long user messages of turns that enter the summary zone."""
         chars = USER_TOKENS * CHARS_A_TOKEN
         for turn in turns:
             for at in pending.born(pending.turn - 1 - turn):

@@ -244,7 +244,10 @@ class Form:
 
 
 def by_folder(text: str) -> Form | None:
-    """A list of paths with each folder said once; None: it is no such list, or no shorter so."""
+    """Return a list of paths with each folder said once.
+
+    None: it is no such list, or no shorter so.
+    """
     lines = text.split("\n")
     said = [line for line in lines if line.strip()]
     if sum(["/" in line for line in said]) < _PATH_SHARE * _FOLDER_SHARE * len(said):
@@ -268,7 +271,10 @@ def by_folder(text: str) -> Form | None:
 
 
 def by_file(text: str) -> Form | None:
-    """Hits of a search with each path said once; None: it has no such lines, or is no shorter."""
+    """Return hits of a search with each path said once.
+
+    None: it has no such lines, or is no shorter.
+    """
     lines = text.split("\n")
     hits = [_HIT.fullmatch(line) if _PLACE_IN_FILE.search(line) else None for line in lines]
     paths = {hit[1] for hit in hits if hit}

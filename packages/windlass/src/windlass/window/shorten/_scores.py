@@ -370,7 +370,7 @@ class RequestTexts:
 
     @property
     def weighted(self) -> tuple[tuple[str, float], ...]:
-        """The texts with their weights."""
+        """Return the texts with their weights."""
         return ((self.arguments, 0.32), (self.words, 0.24), (self.task, 0.24))
 
 

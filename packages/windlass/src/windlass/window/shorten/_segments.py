@@ -99,7 +99,7 @@ class Segments:
 
 
 def _stretches(lines: Sequence[str]) -> Iterator[tuple[bool, int]]:
-    """Which lines are looked at: stretches, each with the line behind it.
+    """Yield which lines are looked at: stretches, each with the line behind it.
 
     Of a very long text they are both ends, and between them the lines whose beginnings are rare or
     that have a failure word in them, as far as there is room.
@@ -151,7 +151,7 @@ FREQUENT: Final = 8
 
 
 def split(text: str, most: int | None = None) -> list[str]:
-    """Words, numbers, paths and punctuation of a text, or of its first `most` characters."""
+    """Return words, numbers, paths and punctuation of a text, or of its first `most` characters."""
     return _TOKEN.findall(text, 0, len(text) if most is None else most)
 
 

@@ -196,11 +196,6 @@ def _jointed(text: str) -> list[str]:
     return [name for name in whole_names(text) if _JOINT.search(name)]
 
 
-def kind_of(task: str) -> Kind:
-    """Return what a task asks, by the last of its sentences that asks."""
-    return question_in(task)[0]
-
-
 def question_in(task: str) -> tuple[Kind, str]:
     """Return what a task asks, and the last of its sentences that asks (empty: none does).
 
