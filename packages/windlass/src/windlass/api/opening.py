@@ -75,7 +75,7 @@ _ON_EVENT: Final[ContextVar[OnEvent | None]] = ContextVar("_ON_EVENT", default=N
 """Who is told of the call in this context, for providers, which all calls of an engine share."""
 
 
-class Telemetry(Protocol):
+class Observer(Protocol):
     """What tells a collector of an engine's runs."""
 
     def observe(self, store: Store, *, contents: bool) -> Store:
@@ -103,7 +103,7 @@ class Resources:
     settings: Settings
     providers: Providers
     closing: AsyncExitStack
-    telemetry: Telemetry | None = None
+    telemetry: Observer | None = None
     _store: Store | None = field(init=False, default=None)
 
     def store(self, *, existing: bool = False) -> Store:
@@ -163,9 +163,9 @@ async def open_resources(
         yield resources
 
 
-def _open_telemetry() -> Telemetry:
+def _open_telemetry() -> Observer:
     opener = load_plugin(TELEMETRY, "otel")
-    made: Telemetry = opener()
+    made: Observer = opener()
     return made
 
 
