@@ -405,7 +405,7 @@ class RunSetup:
         return cls.of(call, allowances=(*shared, whole, _limits_of_run(call)))
 
     def for_row(self, on_event: OnEvent | None) -> RunSetup:
-        """The setup of one run of a batch, with limits of its own; `on_event` is told of it."""
+        """Get the setup of one run of a batch, with limits of its own; `on_event` is told of it."""
         allowances = (*self.allowances[:-1], _limits_of_run(self.call))
         return replace(self, allowances=allowances, on_event=on_event)
 

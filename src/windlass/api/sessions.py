@@ -72,7 +72,7 @@ class Session:
         return self._run.record.session_id if self._run is not None and self._started else None
 
     def attach(self, result: Result, run: CascadeRun) -> Result:
-        """The result of a run with this session, which goes on behind it within its limits."""
+        """Give the result of a run with this session, which goes on behind it within its limits."""
         run.allowances[-1].limits.pop("time", None)  # the run is over; all else goes on to hold
         self._run, self._started = run, True
         self._count(run.record)

@@ -577,7 +577,7 @@ class BaseStore(ABC, Generic[_Session]):
     def without_cards(
         self, session_id: str, *, after: int = 0, limit: int = 100
     ) -> Sequence[StoredRow]:
-        """The first rows behind number `after` whose messages may have a card and have none."""
+        """Get the first rows behind number `after` whose messages may have a card and have none."""
         with self._find_for_cards(session_id) as session:
             rows = [] if session is None else session.without_cards(after, limit)
             messages = self.messages(row.key for row in rows)
