@@ -17,8 +17,9 @@ from windlass.api._recorded import (
     check_same_task,
     warn_of_other_root,
 )
+from windlass.api._run_setup import RunSetup
 from windlass.api.loading import ReadingOptions, load_cascade, load_program
-from windlass.api.opening import EngineCall, RunSetup
+from windlass.api.opening import EngineCall
 from windlass.api.options import CascadeSource
 from windlass.api.sessions import Session
 from windlass.cascade.children import ReadyCascade

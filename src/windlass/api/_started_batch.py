@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from windlass.api._run_setup import RunSetup
 from windlass.api.batches.inputs import BatchInput, hash_of, read_inputs
 from windlass.api.batches.results import ResultsFile, open_results
 from windlass.api.batches.workers import BatchEvent, BatchLimits, BatchResult, BatchWork, RunRow
 from windlass.api.loading import ReadingOptions, load_family
-from windlass.api.opening import EngineBase, EngineCall, OnEvent, RunSetup
+from windlass.api.opening import EngineBase, EngineCall, OnEvent
 from windlass.api.options import BatchOptions, CascadeSource
 from windlass.cascade.children import ReadyCascade, family_needs, make_ready, sources_without_parent
 from windlass.engine.cascade import run_cascade

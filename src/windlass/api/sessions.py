@@ -120,7 +120,7 @@ class Session:
             await closing.aclose()
 
     async def _open(self, call: EngineCall, closing: AsyncExitStack) -> None:
-        from windlass.api.opening import RunSetup
+        from windlass.api._run_setup import RunSetup
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.people.talking import add_chat, continue_session, restore_session
 
