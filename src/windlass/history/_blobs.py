@@ -306,7 +306,7 @@ BlobPlace: TypeAlias = Blobs | ObjectBlobs
 
 
 def open_blobs(place: str, folder: Path) -> BlobPlace:
-    """The blobs at `place`: the address of an object store, or a folder (relative to `folder`).
+    """Get the blobs at `place`: the address of an object store, or a folder (relative to `folder`).
 
     Raises UsageError for an address of another kind, and where the library is missing.
     """

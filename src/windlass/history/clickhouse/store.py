@@ -28,9 +28,9 @@ from typing import Any, Final
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history._base_store import BaseStore, reference_taken
+from windlass.history._base_store import BaseStore
 from windlass.history._blobs import BlobPlace
-from windlass.history._numbering import NumberedBatch, PreparedBatch
+from windlass.history._numbering import NumberedBatch, PreparedBatch, reference_taken
 from windlass.history._proof import Checks, StoreProof
 from windlass.history._session_locks import HeldSessions
 from windlass.history.base import (
