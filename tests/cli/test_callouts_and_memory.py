@@ -35,20 +35,12 @@ class TestCallout:
         again = ran("callout", "s1", first["message_id"][:8], "by hash", "--json").json
         assert (again["message_id"], again["name"]) == (first["message_id"], "by hash")
 
-    @pytest.mark.parametrize(
-        ("arguments", "told"),
-        [
-            (("s2", "set_state", "x"), "no session 's2' in this store: known: s1"),
-            (("s1", "set_stat", "x"), "goes by 'set_stat'; did you mean 'set_state'"),
-            (("s1", "set_state", " "), "a callout needs a name"),
-        ],
-    )
-    def test_says_what_is_wrong(
-        self, ran: CommandLine, arguments: tuple[str, ...], told: str
-    ) -> None:
-        said = ran("callout", *arguments)
-        assert said.code == 2
-        assert told in said.complaint
+    @pytest.mark.usefixtures("ran")
+    def test_what_is_said_of_mistakes(self, transcript: Transcript) -> None:
+        transcript(
+            "callout_mistakes",
+            *("callout s2 set_state x", "callout s1 set_stat x", "callout s1 set_state ' '"),
+        )
 
 
 @pytest.fixture

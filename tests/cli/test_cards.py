@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, Transcript
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from windlass.engine.cards import card_queue
 from windlass.errors import ProviderError
@@ -124,16 +124,6 @@ class TestMake:
         assert said.code == 2
         assert "because WINDLASS_AUTO_CONTEXT_CARDS_ENABLED switches them off" in said.complaint
 
-    @pytest.mark.parametrize(
-        ("arguments", "told"),
-        [
-            (("s2",), "no session 's2' in this store: known: s1"),
-            (("s1", "--pin", "nothing"), "goes by 'nothing'"),
-        ],
-    )
-    def test_says_what_is_wrong(
-        self, carded: CommandLine, arguments: tuple[str, ...], told: str
-    ) -> None:
-        said = carded("cards", *arguments)
-        assert said.code == 2
-        assert told in said.complaint
+    @pytest.mark.usefixtures("carded")
+    def test_what_is_said_of_mistakes(self, transcript: Transcript) -> None:
+        transcript("cards_mistakes", "cards s2", "cards s1 --pin nothing")

@@ -147,25 +147,14 @@ def test_what_ran_below_counts_with_its_session(windlass: CommandLine) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (("nobody",), "nobody"),
-        (("s1", "--call", "9"), "no call 9 that was answered; it has calls 1 to 4"),
-        (("s1", "--html", "no/where.html"), "there is no folder 'no'"),
-        (("s1", "--html", "."), "cannot be written"),
-        (("--calls",), "--calls is for a report of one session: name it"),
-        (("s1", "--since", "2d"), "--since is for a report of the whole store"),
-        (("s1", "--call", "1", "--html", "x.html"), "--html is for the whole report"),
-        (("--since", "soon"), "--since 'soon' must be a date"),
-    ],
-)
-def test_a_mistake_is_one_sentence(
-    snowball: CommandLine, arguments: tuple[str, ...], complaint: str
-) -> None:
-    said = snowball("report", *arguments)
-    assert said.code == 2
-    assert complaint in said.complaint
+@pytest.mark.usefixtures("snowball")
+def test_what_is_said_of_mistakes(transcript: Transcript) -> None:
+    transcript(
+        "report_mistakes",
+        *("report nobody", "report s1 --call 9", "report s1 --html no/where.html"),
+        *("report s1 --html .", "report --calls", "report s1 --since 2d"),
+        *("report s1 --call 1 --html x.html", "report --since soon"),
+    )
 
 
 def test_an_empty_store_and_one_in_which_nothing_fits(snowball: CommandLine) -> None:

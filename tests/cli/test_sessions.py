@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, Transcript
 from tests.engine.harness import cascade, phase
 from tests.support.cli_terminal import COMMANDS
 from tests.tasks.making import atomic
@@ -84,13 +84,6 @@ def test_an_empty_store_has_no_latest(windlass: CommandLine) -> None:
     assert "no session is in this store" in said.complaint
 
 
-def test_a_session_is_not_pruned_by_an_empty_name(ran: CommandLine) -> None:
-    said = ran("prune", "--session", "")
-    assert said.code == 2
-    assert "no session '' in this store" in said.complaint
-    assert ran("show", "s1").code == 0
-
-
 @pytest.fixture
 def three(ran: CommandLine) -> CommandLine:
     """Sessions of three days: `old` of another cascade failed, `s1` and `new` completed."""
@@ -141,17 +134,14 @@ def test_sessions_are_listed_by_cascade_status_and_time(
     assert ("no session fits" in plain) is (not listed)
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (("--status", "complete"), "did you mean 'completed'? known: "),
-        (("--since", "yesterday"), "--since 'yesterday' must be a date such as 2026-01-31"),
-        (("--until", "99999-01-01"), "--until '99999-01-01' must be a date"),
-    ],
-)
-def test_a_filter_that_is_none_is_a_mistake(
-    ran: CommandLine, flags: tuple[str, ...], told: str
-) -> None:
-    said = ran("sessions", *flags)
-    assert said.code == 2
-    assert told in said.complaint
+@pytest.mark.usefixtures("ran")
+def test_a_filter_that_is_none_is_a_mistake(transcript: Transcript) -> None:
+    transcript(
+        "sessions_mistakes",
+        *(
+            "sessions --status complete",
+            "sessions --since yesterday",
+            "sessions --until 99999-01-01",
+        ),
+        *("prune --session ''", "show s11", "show s1 --call 4", "prune --session s11"),
+    )

@@ -129,19 +129,6 @@ class TestTheUsersMistakes:
         assert "session 's1' is in the store already" in said.complaint
         assert len(ran("sessions", "--json").json) == 1
 
-    def test_an_unknown_session_with_the_nearest(self, ran: CommandLine) -> None:
-        for command in (["show", "s11"], ["prune", "--session", "s11"]):
-            said = ran(*command)
-            assert said.code == 2
-            assert "'s11'" in said.complaint
-            assert "did you mean 's1'?" in said.complaint
-
-    def test_an_unknown_call(self, ran: CommandLine) -> None:
-        for number in ("0", "4", "-1"):
-            said = ran("show", "s1", "--call", number)
-            assert said.code == 2
-            assert "it has calls 1 to 3" in said.complaint
-
     @pytest.mark.parametrize(
         ("sql", "told"),
         [

@@ -394,7 +394,7 @@ def _sources(context: Context, text: str, own: Message) -> Iterator[Message]:
 
 
 def _prices(model: str | None) -> Prices | None:
-    """The model's prices, as they are behind a system prompt and tools: these are never short.
+    """Give the model's prices, as they are behind a system prompt and tools: these are never short.
 
     An agent's are longer than the shortest prefix that a cache keeps. None: no model is known.
     """

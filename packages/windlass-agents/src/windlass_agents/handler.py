@@ -272,7 +272,7 @@ class HookHandler:
 
 
 def _way_back(options: HookOptions, store: Path, request: HookRequest) -> str:
-    """The command that gets an original back, as a short form says it before the reference."""
+    """Give the command that gets an original back, as a short form says it before the reference."""
     command = "windlass"
     if shutil.which(command, path=request.variables.get("PATH")) is None:
         command = shlex.quote(str(Path(sys.executable).with_name(command)))
@@ -360,7 +360,7 @@ def project_folder(place: AgentPlace, variables: Mapping[str, str]) -> Path:
 
 
 def store_folder(options: HookOptions, place: AgentPlace, variables: Mapping[str, str]) -> Path:
-    """The folder in which a hook writes: the one that is named, or `.windlass` in the project.
+    """Give the folder in which a hook writes: the one that is named, or `.windlass` in the project.
 
     Of a linked working tree that is the project of the main one, which stays when a tree is
     removed. Raises ValueError where no folder is named and the project is a whole disk, and

@@ -82,7 +82,7 @@ def windlass_command() -> str:
 
 
 def hook_command() -> list[str]:
-    """The words that run a hook on this machine: they start in two thirds of the script's time.
+    """Get the words that run a hook on this machine: they start in two thirds of the script's time.
 
     The script of an installer imports what it needs for other names than ours, and the command
     line of the core looks for plugins first.

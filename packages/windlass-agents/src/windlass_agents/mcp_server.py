@@ -118,7 +118,7 @@ async def serve_tools(
 
 
 def _in_turn(answer: Callable[_Given, str], lock: threading.Lock) -> Callable[_Given, str]:
-    """The function, one call at a time, with the error that the SDK passes on to a client."""
+    """Give the function, one call at a time, with the error that the SDK passes on to a client."""
 
     @wraps(answer)
     def call(*args: _Given.args, **given: _Given.kwargs) -> str:

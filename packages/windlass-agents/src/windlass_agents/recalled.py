@@ -134,7 +134,7 @@ STORE: Final = ".windlass"
 
 
 def nearest_store(named: str | None) -> str | None:
-    """The store that a flag or `WINDLASS_STORE` names, or else the nearest `.windlass` upward.
+    """Give the store that a flag or `WINDLASS_STORE` names, or else the nearest `.windlass` upward.
 
     None: a `windlass.toml` in the current folder names one, or there is none. A link is none.
     """

@@ -119,7 +119,7 @@ def prove(
 
 
 def left_alone(recording: Recording) -> frozenset[int]:
-    """The places of messages that a hook cannot shorten: no results, failed, of other tools."""
+    """Get the places of messages that a hook cannot shorten: no results, failed, of other tools."""
     shapes = CLAUDE_CODE if recording.format.startswith("claude-code") else SHAPES
     names = {call.id: call.name for message in recording.messages for call in message.tool_calls}
     return frozenset(

@@ -114,7 +114,7 @@ def read_statement(sql: str) -> Statement:
 
 
 def reaching_database(first: str, second: str) -> bool:
-    """Whether a pair of names means what may not be asked, where the first is a database's."""
+    """Say whether a pair of names means what may not be asked, where the first is a database's."""
     if first.lower() == "information_schema":
         return False
     return first != "system" or second.lower() not in _SCHEMA

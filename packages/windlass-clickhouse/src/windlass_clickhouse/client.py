@@ -79,7 +79,7 @@ class ClickHouseClient:
     # ---- the connection -------------------------------------------------------------
 
     def beside(self) -> ClickHouseClient:
-        """Another connection to the same server, that waits for none of this one's questions.
+        """Give another connection to the same server, that waits for none of this one's questions.
 
         The engine in process has one for all.
         """

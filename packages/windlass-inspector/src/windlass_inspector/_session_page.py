@@ -73,7 +73,7 @@ def _dollars(session: InspectedSession, call: Call, *, is_billed: bool) -> float
 
 
 def _totals(session: InspectedSession, *, is_billed: bool) -> dict[str, Any]:
-    """The figures at the top of the page, with all sessions under it, as the list has them."""
+    """Give the figures at the top of the page, with all sessions under it, as the list has them."""
     name = session.session_id
     root_of = roots_of([name], session.view.children)
     everything = None

@@ -90,7 +90,7 @@ def _json_rule(schema: Mapping[str, Any], *, simple: bool) -> str:
 
 
 def narrowed(schema: Mapping[str, Any], *, simple: bool = False) -> dict[str, Any]:
-    """A schema that accepts a subset of what `schema` accepts, bounded and without references.
+    """Give a schema that accepts a subset of what `schema` accepts, bounded and without references.
 
     Bounds that `schema` sets are kept. `simple` leaves out patterns and formats.
     What cannot be expressed (`not`, `if`, `contains`) is left out: the result may

@@ -66,7 +66,7 @@ def message_turn(message: Message) -> Turn:
 
 
 def call_text(call: ToolCall) -> str:
-    """A tool call as the grammar makes the model write it, the arguments letter for letter."""
+    """Give a tool call as the grammar makes the model write it, the arguments letter for letter."""
     return f"{OPEN}{call_head(call.name)}{call.arguments}}}{CLOSE}"
 
 

@@ -280,7 +280,7 @@ def _exchange(span: Mapping[str, Any], fields: Mapping[str, Any]) -> Exchange:
 
 
 def _usage(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The usage in a provider's words: its own, which the AI SDK keeps, or that of the names.
+    """Give the usage in a provider's words: its own, which the AI SDK keeps, or that of the names.
 
     What was cached is among all that was sent; some programs count it besides, which shows where it
     is more.

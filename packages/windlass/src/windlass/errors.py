@@ -445,7 +445,7 @@ def perhaps_newer(name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown `name`: the nearest known name, then all of them.
+    """Give the end of a message about an unknown `name`: the nearest known name, then all of them.
 
     >>> did_you_mean("colour", ["color", "size"])
     "did you mean 'color'? known: color, size"

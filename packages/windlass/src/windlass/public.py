@@ -135,8 +135,6 @@ if TYPE_CHECKING:
     from windlass.history import row_details as row_details
     # What stores do alike.
     from windlass.history._base_store import BaseStore as BaseStore
-    # Return the error for a reference that stands for another message.
-    from windlass.history._base_store import reference_taken as reference_taken
     # What the name of a blob looks like: a SHA-256 in hex.
     from windlass.history._blobs import BLOB_NAME as BLOB_NAME
     # Where blobs lie: each method does what it does in `Blobs`, which are those of a folder.
@@ -151,6 +149,8 @@ if TYPE_CHECKING:
     from windlass.history._numbering import NumberedBatch as NumberedBatch
     # A batch with its bodies serialised: rows for their tables, bytes for the blobs.
     from windlass.history._numbering import PreparedBatch as PreparedBatch
+    # Return the error for a reference that stands for another message.
+    from windlass.history._numbering import reference_taken as reference_taken
     # Places, each with the check that is about it.
     from windlass.history._proof import Checks as Checks
     # One reading of a store.

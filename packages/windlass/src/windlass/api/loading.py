@@ -214,7 +214,7 @@ def folders_of(own: Path, settings: Settings) -> Folders:
 
 
 def _asking(registry: Registry, record: Path) -> Registry:
-    """The registry, which from now on loads only code that is trusted, by a record that is."""
+    """Give the registry, which from now on loads only code that is trusted, by a record that is."""
     by_record = is_trusted(record)
     registry.modules.ask(lambda folder: by_record and is_trusted(folder))
     return registry

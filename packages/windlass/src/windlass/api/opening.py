@@ -1,7 +1,4 @@
-"""What an engine holds for its calls: options, settings, providers and the store.
-
-What the runs of one call are set up with, and what is checked before anything is paid for.
-"""
+"""What an engine holds for its calls: options, settings, providers and the store."""
 
 from __future__ import annotations
 
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
 
 
 _MODULES: Final = (
-    "windlass.api._runs",
     "windlass.api._runs",
     "windlass.cascade.check",
     "windlass.cascade.load",

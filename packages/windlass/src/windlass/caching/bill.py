@@ -53,7 +53,7 @@ def input_units(
 def usage_units(
     prices: Prices, tokens: float, read: float, written: float = 0.0, long: float = 0.0
 ) -> float:
-    """What the input of a request costs, by what its provider counted, in fresh input tokens.
+    """Say what the input of a request costs, by what its provider counted, in fresh input tokens.
 
     Args:
         prices: What its model charges.

@@ -298,7 +298,7 @@ def _head(
     tools: Tools | None,
     bound: Place | None = None,
 ) -> Place | None:
-    """The end of the system prompt, or of the tools where there is none, if it is long enough.
+    """Give the end of the system prompt, or of the tools where there is none, if it is long enough.
 
     What stands at or behind `bound` does not belong to it.
     """

@@ -136,7 +136,7 @@ class PromptCache:
         )
 
     def _whole(self, shared: float) -> float:
-        """The tokens that are read of a common beginning: whole steps, from the minimum on."""
+        """Give the tokens that are read of a common beginning: whole steps, from the minimum on."""
         step = self._prices.step
         return shared // step * step if shared >= self._prices.minimum else 0.0
 

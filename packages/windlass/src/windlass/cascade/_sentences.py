@@ -126,7 +126,7 @@ _SHOWN: Final = 60
 
 
 def path_of(error: ErrorDetails, data: Any) -> Path:
-    """The key path of an error in the data, without the forms that pydantic names in between.
+    """Give the key path of an error in the data, without the forms that pydantic names in between.
 
     What is wrong with a value that stands for an object is told of the value.
     """

@@ -313,7 +313,7 @@ def outside_root(family: CascadeFamily, root: FilePath) -> Iterator[Mistake]:
 
 
 def _outputs(family: CascadeFamily) -> dict[int, list[str]]:
-    """What each phase's sub-cascades put beside the outputs of phases, by the phase's index."""
+    """Say what each phase's sub-cascades put beside the outputs of phases, by the phase's index."""
     names: dict[int, list[str]] = {}
     for (index, _), sub, child in family.parts():
         if sub.context_out and child.loaded.partial is not None:
@@ -486,7 +486,7 @@ def make_ready(
     model: str | None = None,
     names: ModelNames | None = None,
 ) -> ReadyCascade:
-    """A family without mistakes as it is run, with models by the names that they are asked by.
+    """Give a family without mistakes as it is run, with models by the names that they are asked by.
 
     `auto`: a cascade that says nothing of `auto_context` gets it. `model` is the one of the phase
     that runs it, for a cascade that names none, and `names` what the cascade that runs it says of

@@ -100,7 +100,7 @@ def _judging(phase: Phase) -> Iterator[Path]:
 
 
 def _outputs_in(template: str) -> list[tuple[str, int]]:
-    """The phases whose output a template uses as text, each once, with its first line there."""
+    """Get the phases whose output a template uses as text, each once, with its first line there."""
     try:
         found = lookups(template)
     except TemplateError:  # a mistake of its own

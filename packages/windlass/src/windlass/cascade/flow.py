@@ -104,7 +104,7 @@ def may_have_run(phases: Sequence[Phase], index: int) -> tuple[str, ...]:
 
 
 def most_visits(phases: Sequence[Phase], index: int) -> int:
-    """How often the phase at `index` may run: never, once, or in a loop as often as any may."""
+    """Say how often the phase at `index` may run: never, once, or in a loop as often as any may."""
     name = phases[index].name
     if name not in reachable(phases):
         return 0

@@ -205,7 +205,7 @@ def context_choice(
 def choosing_layers(
     cascade: Cascade, phase: Phase, settings: Settings | None = None
 ) -> list[Layer]:
-    """Who says what of how a phase chooses, the furthest first: `anchors` and `selection`."""
+    """Say who says what of how a phase chooses, the furthest first: `anchors` and `selection`."""
     layers: list[Layer] = []
     if settings is not None and settings.helper_model is not None:
         origin = settings["helper_model"].origin

@@ -83,7 +83,7 @@ class PartialCascade:
         return _original(path, self.kept)
 
     def mistake(self, path: Path, text: str, line: int | None = None) -> Mistake:
-        """What is said of the value at `path`; `line` where it is another than the value's."""
+        """Say what is said of the value at `path`; `line` where it is another than the value's."""
         path = self.in_file(path)
         line = self.reading.line(path) if line is None else line
         return _mistake(self.reading, path, line, text)
@@ -430,7 +430,7 @@ def _reading_order(path: Path) -> tuple[tuple[int, str], ...]:
 
 
 def with_included_texts(data: Any, reading: ParsedText) -> tuple[Any, list[Mistake]]:
-    """The data with the texts of the files that its phases name, and what is wrong with those.
+    """Give the data with the texts of the files that its phases name, and what is wrong with those.
 
     `reading.included` is told which place has the text of which file.
     """

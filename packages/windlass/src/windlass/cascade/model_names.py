@@ -18,7 +18,7 @@ _KEYS: Final = frozenset({"model", "aggregator_model", "selector_model", "helper
 
 
 def model_names(cascade: Cascade, settings: Settings) -> list[str]:
-    """All models that a cascade's run asks by its phases, soundings, judges and selectors."""
+    """Give all models that a cascade's run asks by its phases, soundings, judges and selectors."""
     asking = asking_phases(cascade)
     names = [settings.model_for(cascade.settings_for(each).model) for each in asking]
     names += [name for each in all_soundings(cascade).values() for name in each.helpers]

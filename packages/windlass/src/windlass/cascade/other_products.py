@@ -106,7 +106,10 @@ object or a list; the first that fits is told."""
 
 
 def not_a_cascade(data: Any) -> str | None:
-    """What is said of data that is no cascade at all; None where somebody may have meant one."""
+    """Return what is said of data that is no cascade at all.
+
+    None where somebody may have meant one.
+    """
     if isinstance(data, Mapping):
         meant = [key for key in ("cascade_id", "phases") if get_close_matches(key, map(str, data))]
         if meant or not data:

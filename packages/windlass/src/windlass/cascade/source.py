@@ -369,14 +369,14 @@ def is_misread(written: str) -> bool:
 
 
 def misread(value: Any, written: str) -> str:
-    """What is said of a number that YAML made of what is meant as another one, or as text."""
+    """Say what is said of a number that YAML made of what is meant as another one, or as text."""
     return (
         f"YAML reads {written} as {json.dumps(value)}; put it in quotes ('{written}') if it is text"
     )
 
 
 def in_quotes(text: str, *lines: int) -> str:
-    """How to mend a fault of a YAML text: the first of these lines (from 0) that quotes mend.
+    """Say how to mend a fault of a YAML text: the first of these lines (from 0) that quotes mend.
 
     The fault is in the first of them. The end of a message; empty where quotes do not help.
     """
@@ -429,7 +429,7 @@ def _quoted(text: str) -> str:
 
 
 def _entry_above(rows: list[str], at: int) -> tuple[int, str, str] | None:
-    """The nearest line above that is indented less and has a text: its place, key and text."""
+    """Give the nearest line above that is indented less and has a text: its place, key and text."""
     indent = len(rows[at]) - len(rows[at].lstrip())
     for above in range(at - 1, -1, -1):
         row = rows[above]

@@ -90,7 +90,7 @@ class CascadeBudget(PhaseBudget):
 
 
 def with_token_budget(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Each phase with the limits that `token_budget` gives it; what is written goes before."""
+    """Give each phase with the limits that `token_budget` gives it; what is written goes before."""
     written = data.get("token_budget")
     if written is None:
         return data

@@ -101,7 +101,10 @@ class ToolsAtHand:
         return self.tools is not None and name in self.tools.names()
 
     def unknown(self, name: str) -> str | None:
-        """Why there is no such tool; None where there is, or where tools are not looked at."""
+        """Return why there is no such tool.
+
+        None where there is, or where tools are not looked at.
+        """
         tools = self.tools
         if name.startswith("shell:"):
             return foreign_tool(name)
@@ -137,7 +140,10 @@ class ToolsAtHand:
         return f"there is no tool {name!r}; {did_you_mean(name, tools.names())}"
 
     def missing(self, phase: Phase, name: str) -> str | None:
-        """Why the phase can do nothing with a tool that its tackle names; None where it can."""
+        """Return why the phase can do nothing with a tool that its tackle names.
+
+        None where it can.
+        """
         if name == ROUTE_TO and not self.has_own(name):
             return None  # its handoffs make it
         banks = memory_of(self.cascade, phase)
@@ -173,7 +179,10 @@ class ToolsAtHand:
         return (*base, (written if as_in_file else held).index(name))
 
     def not_a_validator(self, name: str) -> str | None:
-        """Why there is no such validator; None where there is, or where tools are not looked at."""
+        """Return why there is no such validator.
+
+        None where there is, or where tools are not looked at.
+        """
         if name in self.cascade.validators or name in SHIPPED or self.has_wrong_validator(name):
             return None
         text = self.unknown(name)
@@ -185,13 +194,19 @@ class ToolsAtHand:
         return f"there is no validator {name!r}; {near}"
 
     def not_an_evaluator(self, name: str) -> str | None:
-        """Why there is no such function that picks one of several outputs; None where there is."""
+        """Return why there is no such function that picks one of several outputs.
+
+        None where there is.
+        """
         return self.unknown(name) or self._takes_no_text(name, PICKED_FROM, "outputs")
 
     def _takes_no_text(
         self, name: str, given: Collection[str] = GIVEN, judged: str = "output"
     ) -> str | None:
-        """Why a function cannot judge what it is given; None where it can, or is not known here."""
+        """Return why a function cannot judge what it is given.
+
+        None where it can, or is not known here.
+        """
         tool = None
         with suppress(WindlassError):  # a server's tools are known in a run
             tool = self.tools.get(name) if self.tools is not None else None

@@ -123,7 +123,10 @@ def memory_of(cascade: Cascade, phase: Phase) -> MemoryBanks | None:
 
 
 def missing_bank(memory: MemoryBanks | None, tool: str) -> str | None:
-    """Why a phase can do nothing with `tool`; None where it can, or where it is another tool."""
+    """Return why a phase can do nothing with `tool`.
+
+    None where it can, or where it is another tool.
+    """
     if tool == REMEMBER and not (memory and memory.write):
         return f"{tool!r} needs a bank to write; say which: 'memory': {{'write': ['notes']}}"
     if tool == SEARCH and not (memory and memory.read):

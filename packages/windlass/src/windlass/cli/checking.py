@@ -134,7 +134,7 @@ def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[CascadeWarnin
 
 
 def _models_of(ready: ReadyCascade, settings: Settings) -> list[dict[str, str]]:
-    """Each model that a cascade and those below it ask, with its host and its key's variable.
+    """Give each model that a cascade and those below it ask, with its host and its key's variable.
 
     None where all of them run on this machine.
     """

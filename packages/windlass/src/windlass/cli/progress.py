@@ -229,7 +229,7 @@ class _WaitSpinner:
 
 
 def live_line(console: Console, drawn: Callable[[], RenderableType], frames: int) -> Live:
-    """A line that is redrawn `frames` times a second until it is stopped, and then removed."""
+    """Give a line that is redrawn `frames` times a second until it is stopped, and then removed."""
     live = Live(
         console=console,
         get_renderable=drawn,

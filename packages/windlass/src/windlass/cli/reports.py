@@ -86,7 +86,7 @@ def print_session_report(
 
 
 def _remarks(report: SessionReport, go_on: str | None) -> list[str]:
-    """What the table of costs does not say, in sentences; `go_on` goes on with the session."""
+    """Say what the table of costs does not say, in sentences; `go_on` goes on with the session."""
     remarks: list[str] = []
     unbilled = report.unbilled
     if estimated := report.costs.total.estimated:
@@ -163,7 +163,7 @@ def _print_figures(report: SessionReport) -> None:
 
 
 def _dearest_phases(costs: SessionCost) -> SessionCost:
-    """The costs with the dearest of many phases, in their order, and the others in one line."""
+    """Get the costs with the dearest of many phases, in their order, and the others in one line."""
     phases = costs.phases
     if len(phases) <= _LINES:
         return costs

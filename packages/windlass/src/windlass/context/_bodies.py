@@ -118,7 +118,7 @@ class OpenedRequest:
 
     @property
     def writes_long(self) -> bool:
-        """Whether the caller has the conversation written to the cache for the longer time."""
+        """Say whether the caller has the conversation written to the cache for the longer time."""
         behind = (len(self.head), 0)
         long = any(mark.long and mark.place >= behind for mark in self.marks)
         return long or _is_long(self.body.get("cache_control"))

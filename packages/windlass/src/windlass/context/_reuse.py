@@ -114,7 +114,7 @@ class Reuse:
     def _in_conversation(
         self, request: OpenedRequest, seen: int, keys: int, *, paused: bool
     ) -> Place | None:
-        """The same for a conversation that goes on; `seen` of the `keys` were sent before."""
+        """Give the same for a conversation that goes on; `seen` of the `keys` were sent before."""
         if paused or not seen:
             return NOTHING  # who pauses so long once may do so again
         return None if seen == keys else request.head_blocks[seen - 1][0]
@@ -122,7 +122,7 @@ class Reuse:
     def _at_beginning(
         self, request: OpenedRequest, seen: int, keys: int, *, lately: bool
     ) -> Place | None:
-        """The same for a conversation that begins; what was `seen` the cache may still have."""
+        """Get the same for a conversation that begins; what was `seen` the cache may still have."""
         behind, blocks = (len(request.head), 0), request.head_blocks
         if lately and seen < keys and seen > 1:
             return blocks[seen - 1][0]

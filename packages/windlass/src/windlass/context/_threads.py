@@ -90,7 +90,7 @@ class Thread:
         self.times += times
 
     def call(self) -> ThreadWindow:
-        """What the next call sees; the same as the last one, where nothing was said since."""
+        """Say what the next call sees; the same as the last one, where nothing was said since."""
         last = self.calls[-1] if self.calls else None
         if last is not None and last.count == len(self.keys):
             window = self.context.window_again(last.window)

@@ -33,7 +33,7 @@ class Asking(Protocol):
         ...
 
     def again(self, error: Exception) -> Mapping[str, Any]:
-        """The body to be sent in place of one that was refused; raises the error otherwise."""
+        """Give the body to be sent in place of one that was refused; raises the error otherwise."""
         ...
 
     def ended(self) -> None:

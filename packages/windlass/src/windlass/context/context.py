@@ -398,7 +398,7 @@ class Context:
         return recalled(self._originals, asked)
 
     def answer(self, block: Any) -> Any:
-        """The result of a model's call of `recall`, to be appended; see `ChatWindow.answer`."""
+        """Get the result of a model's call of `recall`, to be appended; see `ChatWindow.answer`."""
         return answer_call(block, self)
 
     def original(self, ref: str) -> Message | None:

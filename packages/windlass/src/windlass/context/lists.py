@@ -224,7 +224,7 @@ class FollowedList:
         return taken
 
     def goes_on_with(self, messages: Sequence[Chat]) -> bool:
-        """Whether the list can go on with these: not with more of a response that was taken."""
+        """Say whether the list can go on with these: not with more of a response that was taken."""
         if not self._cut or not messages:
             return True
         return messages[0].get("role", "assistant") != "assistant" or "type" not in messages[0]
@@ -277,7 +277,7 @@ class FollowedList:
         return True
 
     def written(self, entries: Sequence[Entry]) -> Sequence[WrittenObject]:
-        """The entries in the form of the list; the caller's own objects where nothing changed.
+        """Give the entries in the form of the list; the caller's own objects where nothing changed.
 
         Turns that stand as they stood the last time, and all before them, too, are not looked at.
         """
@@ -322,7 +322,7 @@ class FollowedList:
         return [WrittenObject(one, ()) for one in self._module.opening()]
 
     def _anew(self, run: Sequence[Entry], caller: Message | None) -> list[dict[str, Any]]:
-        """The entries of a side, written; the same objects as before where nothing changed."""
+        """Give the entries of a side, written; the same objects as before where nothing changed."""
         ident, messages = run[0].item.id, tuple(entry.message for entry in run)
         known = self._written.get(ident)
         unchanged = known is not None and known.is_unchanged

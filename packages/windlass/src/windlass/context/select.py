@@ -81,7 +81,7 @@ class Chosen:
 
     @cached_property
     def left_out(self) -> tuple[ChosenEntry, ...]:
-        """The best-scored messages that did not fit what was left of the budget, best first."""
+        """Get the best-scored messages that did not fit what was left of the budget, best first."""
         return tuple(
             self._entry(place, "does not fit what is left of the budget")
             for at in self._picked.choice.left_out

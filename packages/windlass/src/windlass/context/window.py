@@ -176,7 +176,7 @@ class ChatWindow:
         return self._parts.taken
 
     def as_said(self, at: int) -> tuple[Message, int | None]:
-        """The message at a position of the conversation, and its place in the caller's list."""
+        """Get the message at a position of the conversation, and its place in the caller's list."""
         ident = self._context.ident_at(at)
         taken = next(one for one in self._parts.taken if one.item.id == ident)
         return taken.item.message, taken.source
@@ -205,7 +205,7 @@ class ChatWindow:
 
     @property
     def long_breakpoints(self) -> tuple[Place, ...]:
-        """Those of the breakpoints that `wire` marks for the longer time: an hour at Anthropic.
+        """Get those of the breakpoints that `wire` marks for the longer time: an hour at Anthropic.
 
         The end of tools and system prompt, where pauses are to be expected in which the
         provider would forget it otherwise.
@@ -268,12 +268,12 @@ class ChatWindow:
 
     @cached_property
     def counted(self) -> int:
-        """Tokens of the window with its tools, by the model's count before any correction."""
+        """Give tokens of the window with its tools, by the model's count before any correction."""
         return self._context.counted([entry.message for entry in self._parts.entries])
 
     @cached_property
     def tokens(self) -> int:
-        """Tokens of the window with its tools, by the model's count, corrected by reports."""
+        """Give tokens of the window with its tools, by the model's count, corrected by reports."""
         return self._context.corrected(self.counted)
 
     @cached_property
@@ -455,7 +455,7 @@ def _at(source: int | None, sentence: str) -> str:
 def entry_repairs(
     entries: Sequence[Entry], form: str, model: str, tools: Sequence[ToolSpec]
 ) -> tuple[Mapping[str, list[str]], list[str]]:
-    """What is written otherwise of the entries of a window: by occurrence, and at its two ends.
+    """Say what is written otherwise of the entries of a window: by occurrence, and at its two ends.
 
     Where the model's vendor has another form, all that is said of the entries.
     """

@@ -268,7 +268,7 @@ class WrapReport:
     def recall(
         self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
     ) -> str:
-        """The original behind a reference in any of the conversations; see `ChatWindow.recall`.
+        """Get the original behind a reference in any of the conversations; see `ChatWindow.recall`.
 
         Where there are several, the beginning of a reference is none: it might mean another's.
         """
@@ -284,7 +284,7 @@ class WrapReport:
         return self.conversations.contexts() if self.conversations else []
 
     def answer(self, block: Any) -> Any:
-        """The result of a model's call of `recall`, to be appended; see `ChatWindow.answer`."""
+        """Get the result of a model's call of `recall`, to be appended; see `ChatWindow.answer`."""
         return answer_call(block, self)
 
     def original(self, ref: str) -> Message | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -11,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar
 
-from windlass.errors import SessionHeld, StoreError, UsageError, did_you_mean
+from windlass.errors import SessionHeld, UsageError, did_you_mean
 from windlass.history import packing
 from windlass.history._blobs import (
     BlobPlace,
@@ -32,6 +31,7 @@ from windlass.history._session import (
     PORTION,
     changed_batches,
     decode,
+    is_select,
     read_head,
     stored_row,
     windows,
@@ -80,18 +80,6 @@ _REMEMBERED: Final = 256
 
 _STALE_S: Final = 3600.0
 """Seconds after which an unfinished file belongs to no living process."""
-
-
-_COMMENTS: Final = re.compile(r"\s+|--[^\n]*(\n|$)|/\*.*?(\*/|$)", re.DOTALL)
-_SELECT: Final = re.compile(r"(select|with|values)\b", re.IGNORECASE)
-
-
-def is_select(sql: str) -> bool:
-    """Return whether the text begins with SELECT, WITH or VALUES, comments aside."""
-    at = 0
-    while comment := _COMMENTS.match(sql, at):
-        at = comment.end()
-    return _SELECT.match(sql, at) is not None
 
 
 class BaseStore(ABC, Generic[_Session]):
@@ -541,10 +529,7 @@ class BaseStore(ABC, Generic[_Session]):
                 )
 
     def start(self, session_id: str) -> SessionStart:
-        """Return how a session began.
-
-        Raises UsageError naming recent sessions where it is unknown.
-        """
+        """Return how a session began; UsageError names recent sessions where it is unknown."""
         with self._use():
             row = self._known(session_id).start()
         return SessionStart(
@@ -592,7 +577,7 @@ class BaseStore(ABC, Generic[_Session]):
     def without_cards(
         self, session_id: str, *, after: int = 0, limit: int = 100
     ) -> Sequence[StoredRow]:
-        """The first rows behind number `after` whose messages may have a card and have none."""
+        """Get the first rows behind number `after` whose messages may have a card and have none."""
         with self._find_for_cards(session_id) as session:
             rows = [] if session is None else session.without_cards(after, limit)
             messages = self.messages(row.key for row in rows)
@@ -606,11 +591,3 @@ class BaseStore(ABC, Generic[_Session]):
         if not is_select(sql):
             raise UsageError("only one SELECT can be run here: the record is never changed by SQL")
         return self._query(sql, params)
-
-
-def reference_taken(ref: str, key: str) -> StoreError:
-    """Return the error for a reference that stands for another message."""
-    return StoreError(
-        f"the reference {ref!r} stands for message {key!r} already: "
-        "a reference must not be given twice"
-    )

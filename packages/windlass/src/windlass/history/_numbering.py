@@ -399,3 +399,11 @@ class NumberedBatch:
                 reason=outcome.reason,
             )
         )
+
+
+def reference_taken(ref: str, key: str) -> StoreError:
+    """Return the error for a reference that stands for another message."""
+    return StoreError(
+        f"the reference {ref!r} stands for message {key!r} already: "
+        "a reference must not be given twice"
+    )

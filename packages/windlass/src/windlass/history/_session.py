@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -160,3 +161,15 @@ def card_of(
             "embedding": array("f", vector) if len(vector) else (),
         }
     )
+
+
+_COMMENTS: Final = re.compile(r"\s+|--[^\n]*(\n|$)|/\*.*?(\*/|$)", re.DOTALL)
+_SELECT: Final = re.compile(r"(select|with|values)\b", re.IGNORECASE)
+
+
+def is_select(sql: str) -> bool:
+    """Return whether the text begins with SELECT, WITH or VALUES, comments aside."""
+    at = 0
+    while comment := _COMMENTS.match(sql, at):
+        at = comment.end()
+    return _SELECT.match(sql, at) is not None

@@ -177,7 +177,7 @@ class SessionLocks:
 
 
 def machine_name() -> str:
-    """The name of this machine, and behind a slash what tells it from others of that name."""
+    """Give the name of this machine, and behind a slash what tells it from others of that name."""
     own = ""
     with suppress(OSError):
         own = Path("/etc/machine-id").read_text(encoding="utf-8", errors="replace").strip()

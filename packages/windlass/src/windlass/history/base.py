@@ -246,7 +246,7 @@ class SessionStatus(NamedTuple):
 
 
 def status_by_record(ended: Outcome | None, holder: Holder | None) -> SessionStatus:
-    """How a session stands by its record, which says how it `ended` last, and by who holds it.
+    """Say how a session stands by its record, which says how it `ended` last, and by who holds it.
 
     One that was taken up again after it ended counts as it does now, but for what completed.
     """
@@ -428,7 +428,7 @@ class PruneResult:
 
 
 def request_hash(keys: Sequence[str], tools: Sequence[Mapping[str, Any]]) -> str:
-    """What a call was sent, in 64 hex digits: the keys of its messages in order, and its tools.
+    """Say what a call was sent, in 64 hex digits: the keys of its messages in order, and its tools.
 
     SHA-256 over the canonical JSON of `{"messages": [keys], "tools": [tools]}`; `tools`
     are the definitions in OpenAI form.

@@ -19,7 +19,7 @@ FILE: Final = "windlass.sqlite"
 
 
 def bodies_beginning(folder: Path, digits: str, most: int) -> Mapping[str, bytes] | None:
-    """The JSON of messages by their keys, of those whose key begins so; `most` of them at most.
+    """Get the JSON of messages by their keys, of those whose key begins so; `most` of them at most.
 
     None: there is no such store, or it has to be opened to know.
     """

@@ -35,7 +35,7 @@ class Lane:
     since: int = field(default=1, compare=False)
 
     def __str__(self) -> str:
-        """The lane in short: `solve#2.1` is sounding 1 of the second time that `solve` runs."""
+        """Get the lane in short: `solve#2.1` is sounding 1 of the second time that `solve` runs."""
         return f"{self.phase}#{self.visit}" + ("" if self.sounding is None else f".{self.sounding}")
 
     def chain(self) -> Iterator[Lane]:
@@ -211,7 +211,7 @@ class _Line:
             self.said.append(stored)
 
     def _replaced(self, stored: StoredRow) -> str | None:
-        """The id of the cut reply, or of the interrupted result, that a message stands for."""
+        """Give the id of the cut reply, or of the interrupted result, that a message stands for."""
         row = stored.row
         if (reply := ReplyDetails.read(row)) is not None:
             return reply.continues

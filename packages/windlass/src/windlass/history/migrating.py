@@ -285,7 +285,7 @@ def fingerprint(store: Store, name: str, missing: _Missing | None = None) -> Ses
 
 
 def _plain(value: Any) -> Any:
-    """A value of the protocol as JSON: messages by their key, dataclasses by their fields."""
+    """Give a value of the protocol as JSON: messages by their key, dataclasses by their fields."""
     match value:
         case Message():
             return value.key

@@ -273,7 +273,9 @@ def usage_of(value: object) -> Usage | None:
 def usage_of_counts(
     sent: object, out: object, read: object, written: object, *, is_all: bool = True
 ) -> Usage | None:
-    """A usage of four counts, as a file has them; None where none of them is a number above 0.
+    """Return a usage of four counts, as a file has them.
+
+    None where none of them is a number above 0.
 
     `is_all`: what was read from a cache and written to it is among what was `sent`.
     """

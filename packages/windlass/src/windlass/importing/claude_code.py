@@ -217,7 +217,7 @@ class ClaudeTranscript:
         return node
 
     def lane_of(self, record: Record) -> str:
-        """The conversation of the file to which a record belongs; empty: the session itself."""
+        """Get the conversation of the file to which a record belongs; empty: the session itself."""
         agent = text_of(record, "parent_tool_use_id", "agentId")
         if agent:
             return agent

@@ -181,7 +181,9 @@ class RecordedRequests:
         return {**params, **{key: fields[key] for key in ("system", "tools") if key in fields}}
 
     def exchanges(self, key: str) -> list[Exchange] | None:
-        """Every request with its answer; None where the request of an answer cannot be rebuilt.
+        """Return every request with its answer.
+
+        None where the request of an answer cannot be rebuilt.
 
         That is so, too, where all of them are longer than is read of one file.
         """
@@ -347,7 +349,7 @@ class ClosingSums:
 
 
 def _exact(calls: list[RecordedCall], told: _Sum, begun: set[str]) -> list[RecordedCall]:
-    """The calls of a model, all of which are told: with the output and dollars of its sum."""
+    """Give the calls of a model, all of which are told: with the output and dollars of its sum."""
     out = {call.id: call.usage.tokens_out for call in calls if call.usage}
     ends = [ident for ident in out if ident in begun]
     rest = told.usage.tokens_out - sum(out[ident] for ident in out if ident not in begun)

@@ -41,7 +41,7 @@ class NamedFile:
         self.skipped: Counter[str] = Counter()
 
     def take_skipped(self) -> Counter[str]:
-        """What was left out since this was called last, once for each recording of a file."""
+        """Say what was left out since this was called last, once for each recording of a file."""
         taken = +self.skipped
         self.skipped.clear()
         return taken

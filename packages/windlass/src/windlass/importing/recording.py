@@ -50,7 +50,7 @@ _FEWEST: Final = 16
 
 
 def without_signatures(message: Message) -> Message:
-    """A message as it is counted: signed thinking becomes its words, without the signature."""
+    """Give a message as it is counted: signed thinking becomes its words, without the signature."""
     if not any(isinstance(part, Opaque) for part in message.parts):
         return message
     parts: list[Part] = []

@@ -83,7 +83,7 @@ def imported_from(definition: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def evidence_text(definition: Mapping[str, Any]) -> str:
-    """What a session was imported from, and how good its evidence is; empty: not imported."""
+    """Say what a session was imported from, and how good its evidence is; empty: not imported."""
     origin = imported_from(definition)
     if not origin:
         return ""
@@ -105,7 +105,7 @@ def session_id_of(recording: Recording) -> str:
 
 
 def answers_in(store: Store) -> dict[str, str]:
-    """The session that has each answer of another program's recording, by the answer's id."""
+    """Give the session that has each answer of another program's recording, by the answer's id."""
     rows = store.query(
         "SELECT session_id, metadata_json FROM unified_logs"
         " WHERE node_type IN ('agent', 'follow_up') AND metadata_json LIKE '%\"answer\":%'"
@@ -335,7 +335,7 @@ class _Writer:
         )
 
     def _clock(self) -> list[float]:
-        """The time of each message: that of the next call; at the end, that of the last one."""
+        """Get the time of each message: that of the next call; at the end, that of the last one."""
         of_calls = [call.time for call in self._recording.calls if call.time is not None]
         now = of_calls[-1] if of_calls else _changed(self._recording.source)
         times = [now] * (len(self._recording.messages) + 1)

@@ -57,7 +57,7 @@ _LONG_WAIT_S: Final = 1.0
 
 
 def _headers(entry: ProviderEntry, key: str) -> dict[str, str]:
-    """The headers that a format needs besides the body; without a key, none that contains one.
+    """Give the headers that a format needs besides the body; without a key, none that contains one.
 
     Anthropic's newest version goes to its own address; what stands at another may not know it.
     """
@@ -419,7 +419,7 @@ def http_client(entry: ProviderEntry, key: Key, patience: Patience) -> HttpClien
 
 
 def timeout_of(entry: ProviderEntry) -> httpx.Timeout:
-    """The timeouts from the settings for connecting and for each piece, else the defaults."""
+    """Give the timeouts from the settings for connecting and for each piece, else the defaults."""
     connect_s = entry.settings.connect_timeout_s or CONNECT_S
     return httpx.Timeout(entry.settings.read_timeout_s or READ_S, connect=connect_s, pool=None)
 

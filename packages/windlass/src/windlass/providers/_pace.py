@@ -90,7 +90,7 @@ class Patience:
         raise AssertionError("the last try returns or raises")
 
     def wait(self, number: int, after: float | None) -> float:
-        """Seconds to wait after try `number` (from 1): as asked, else doubling, partly random.
+        """Give seconds to wait after try `number` (from 1): as asked, else doubling, partly random.
 
         Half of the wait is random, so that requests that failed together do not return together.
         """

@@ -49,7 +49,7 @@ class ModelInfo:
         schema: Mapping[str, Any] | None = None,
         load: Callable[[str], bytes] | None = None,
     ) -> Request:
-        """A request beside the conversation: no tools, no chance, `most` tokens of an answer.
+        """Give a request beside the conversation: no tools, no chance, `most` tokens of an answer.
 
         `load` fetches the bytes of its pictures by SHA-256 (None: it has none).
         """

@@ -222,7 +222,7 @@ def host_of(entry: ProviderEntry) -> str:
 
 
 def sees_pictures(model: str) -> bool:
-    """Whether the model is known to take pictures; `model` may have vendors before its name."""
+    """Say whether the model is known to take pictures; `model` may have vendors before its name."""
     bare = model.rsplit("/", 1)[-1].lower()
     return bool(_SEEING.match(bare)) and not _BLIND.match(bare)
 

@@ -161,7 +161,7 @@ class NeededText(NamedTuple):
 
 
 def is_value(text: str) -> bool:
-    """Whether a text is long and marked enough to be an identifier, path, number or address."""
+    """Say whether a text is long and marked enough to be an identifier, path, number or address."""
     return len(text) >= VALUE_LENGTH and _MARKED.search(text) is not None
 
 

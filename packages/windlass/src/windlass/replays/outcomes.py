@@ -348,7 +348,7 @@ def list_notes(replayed: Replay) -> Iterator[str]:
 
 
 def _cache_note(replayed: Replay) -> str:
-    """How much the provider's cache held, and how much the bill counts on; empty: unknown."""
+    """Say how much the provider's cache held, and how much the bill counts on; empty: unknown."""
     tokens_in = sum(recording.recorded_in for recording in replayed.recordings)
     cached = sum(recording.recorded_cached for recording in replayed.recordings)
     whole = next((one for one in replayed.totals if one.ratio == (1, 1)), None)

@@ -255,7 +255,7 @@ class _Replaying:
     def _left_unseen(
         self, unseen: Sequence[float], gone: Sequence[frozenset[int]]
     ) -> Sequence[float]:
-        """What calls send besides messages, without what came with replies that are not sent.
+        """Say what calls send besides messages, without what came with replies that are not sent.
 
         What is unseen grows with each reply: by its thinking, and by what the client adds.
         """

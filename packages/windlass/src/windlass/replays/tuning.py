@@ -163,7 +163,7 @@ def _group_by_session(recordings: Iterable[Recording]) -> dict[str, list[Recordi
 
 
 def _sessions(replay: Replay, recordings: Sequence[Recording]) -> list[_Session]:
-    """The replays of each session, in an order that has nothing to do with names or times."""
+    """Give the replays of each session, in an order that has nothing to do with names or times."""
     by_name: dict[str, list[RecordingReplay]] = {}
     for one in replay.recordings:
         by_name.setdefault(one.name, []).append(one)

@@ -148,7 +148,7 @@ class _OnTop:
         return remedy.left
 
     def _total(self, *, minimal: bool, windows: bool) -> float:
-        """The bill of the session's calls by our count under both settings or one of them."""
+        """Give the bill of the session's calls by our count under both settings or one of them."""
         key = minimal, windows
         if key not in self._totals:
             self._totals[key] = self._account.simulated(

@@ -229,7 +229,7 @@ class Account:
         return self._counters[name]
 
     def simulated(self, make: MakeRequests) -> WindowBills:
-        """The bill of the session's calls with other requests, at the prices of each model."""
+        """Give the bill of the session's calls with other requests, at the prices of each model."""
         return _together(self._counted(make), self._factors)
 
     def _simulated(self, call: Call) -> float | None:

@@ -72,7 +72,7 @@ def words_of(store: Store, session_id: str, most: int = 60) -> str:
 
 
 def words_in(rows: Iterable[StoredRow], most: int) -> str:
-    """The first words in some rows of a session, but for what was put in (a skill's text)."""
+    """Give the first words in some rows of a session, but for what was put in (a skill's text)."""
     said = (row.message for row in (stored.row for stored in rows) if row.node_type in BORN)
     return first_words((message for message in said if message is not None), most)
 
@@ -138,7 +138,7 @@ def go_on_with(start: SessionStart, session_id: str, status: str) -> str | None:
 
 
 def _picture_files(store: Store, session_id: str, rows: Sequence[StoredRow]) -> dict[str, Path]:
-    """The visible file of each picture that a phase made, the first where it made it twice."""
+    """Give the visible file of each picture that a phase made, the first where it made it twice."""
     files: dict[str, Path] = {}
     for phase in dict.fromkeys(stored.row.phase for stored in rows if stored.row.phase):
         for sha256, path in store.picture_names(session_id, phase):

@@ -85,7 +85,10 @@ class SeenMessage:
 
     @property
     def edit(self) -> str | None:
-        """The name of the edit that changed the message; None where only a block was added."""
+        """Return the name of the edit that changed the message.
+
+        None where only a block was added.
+        """
         return ", ".join(edits_in(self.because)) or None
 
     @property
@@ -418,7 +421,10 @@ class SessionRecord:
         return {call.id: call.name for call in calls}
 
     def tool_of(self, message: Message) -> str | None:
-        """The name of the tool whose result a message is; None where its call is not there."""
+        """Return the name of the tool whose result a message is.
+
+        None where its call is not there.
+        """
         return self._called.get(message.tool_call_id or "")
 
     def key(self, shown: ShownMessage) -> str:

@@ -64,7 +64,7 @@ _ADDED: Final = ("calls", "saved", "spent", "net")
 
 
 def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
-    """What each phase of a session cost; models that cost nothing at the prices of `price_as`.
+    """Say what each phase of a session cost; models that cost nothing at the prices of `price_as`.
 
     Those of its sub-cascades stand behind the phase that ran them, as `PHASE > CASCADE > PHASE`,
     and those of soundings of the whole cascade at the end, as `sounding 0 > PHASE`.

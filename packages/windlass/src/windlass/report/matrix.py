@@ -239,7 +239,7 @@ class _Drawing:
             yield numbers
 
     def _messages(self, before: int) -> list[StoredRow]:
-        """The messages that have a row: said in these calls' time, or sent to one of them."""
+        """Give the messages that have a row: said in these calls' time, or sent to one of them."""
         seen = {one.message_id for one in self._entries}
         last = self.calls[-1].stored.seq if self.calls else 0
         found = [
@@ -352,7 +352,7 @@ def cell_text(record: SessionRecord, matrix: Matrix, row: int, column: int) -> s
 
 
 def _why(record: SessionRecord, message_id: str, call: Call, cell: Cell) -> str:
-    """What was sent of a message, and because of what; empty where nothing is known of that."""
+    """Say what was sent of a message, and because of what; empty where nothing is known of that."""
     entry = next((one for one in call.shown if one.message_id == message_id), None)
     if entry is not None and not edits_in(entry.because):
         return f", {many(entry.tokens, 'token')} ({entry.reason})"

@@ -140,7 +140,10 @@ def _prefix(call: Call, before: Call | None) -> Prefix:
 
 
 def _first_other(now: Call, was: Call) -> int | None:
-    """The first position at which two calls are sent something else; None where one ends first."""
+    """Return the first position at which two calls are sent something else.
+
+    None where one ends first.
+    """
     key = now.session.key
     # Entries that did not change are one object: thousands of calls are compared in no time.
     pairs = enumerate(zip(now.shown, was.shown, strict=False))

@@ -85,7 +85,7 @@ def _because(blocks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _of_replies(blocks: Sequence[Mapping[str, Any]], seen: Sequence[SeenMessage]) -> str:
-    """The replies that blocks stand in, by the phase and turn of each, else by their paths."""
+    """Give the replies that blocks stand in, by the phase and turn of each, else by their paths."""
     spoken = dropwhile(lambda one: one.role in ("system", "developer"), seen)
     turns = [list(turn) for _, turn in groupby(spoken, lambda one: one.role == "assistant")]
     if turns and turns[0][0].role == "assistant":

@@ -78,7 +78,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def find_json(text: str) -> Any:
-    """The value of a JSON text, or of the JSON in prose: in a fence, else in the first braces.
+    """Give the value of a JSON text, or of the JSON in prose: in a fence, else in the first braces.
 
     Raises ValueError as `parse_json` does of the whole text where it holds none.
 
@@ -213,7 +213,10 @@ _BINARY_SHARE: Final = 0.1
 
 
 def decode_text(data: bytes) -> str | None:
-    """Bytes as text, invalid UTF-8 replaced and its bytes counted; None where it is no text."""
+    """Return bytes as text, invalid UTF-8 replaced and its bytes counted.
+
+    None where it is no text.
+    """
     escaped = data.decode("utf-8", "surrogateescape")
     invalid = sum("\udc80" <= char <= "\udcff" for char in escaped)
     if not invalid:

@@ -79,7 +79,7 @@ def count_steps(count: int = 1) -> None:
 
 
 def written_length(*values: Any) -> int:
-    """Roughly the characters of values when they are written out, with all that they contain.
+    """Give roughly the characters of values when they are written out, with all that they contain.
 
     Raises ValueError as soon as that is more than a text may have: the values in a list may be
     one long text many times over.
@@ -134,7 +134,7 @@ def replaced_length(text: str, old: str, new: str) -> int:
 
 
 def method_length(text: str, name: str, args: Sequence[Any], named: Mapping[str, Any]) -> int:
-    """The length of what a method of a text makes, at most, for those that make it longer."""
+    """Give the length of what a method of a text makes, at most, for those that make it longer."""
     numbers = [each for each in (*args, *named.values()) if isinstance(each, int)]
     match name:
         case "center" | "ljust" | "rjust" | "zfill":

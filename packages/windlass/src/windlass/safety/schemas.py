@@ -90,7 +90,7 @@ def patterns_in(schema: Any) -> Iterator[str]:
 
 
 def _parts(value: Any) -> Iterator[Mapping[str, Any]]:
-    """All objects in a schema but those in values: schemas, and what holds schemas by name."""
+    """Give all objects in a schema but those in values: schemas, and what holds schemas by name."""
     inner: Iterable[Any] = value if isinstance(value, list | tuple) else ()
     if isinstance(value, Mapping):
         yield value

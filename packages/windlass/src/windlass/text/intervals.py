@@ -115,7 +115,7 @@ def bootstrap(values: Sequence[float], beside: Sequence[float] | None = None) ->
 
 
 def difference_of_means(values: Sequence[float], others: Sequence[float]) -> Interval:
-    """The interval of the mean of some values less that of others, which are no pairs of them.
+    """Give the interval of the mean of some values less that of others, which are no pairs of them.
 
     The bootstrap of two samples (Efron and Tibshirani, chapter 8): each is drawn by itself. Raises
     ValueError where one of them is empty.
@@ -132,7 +132,7 @@ def difference_of_means(values: Sequence[float], others: Sequence[float]) -> Int
 
 
 def inputs_needed(better: int, worse: int, pairs: int, *, least: float, tests: int) -> int:
-    """How many inputs would show the difference that was seen, or `least` where that is larger.
+    """Say how many inputs would show the difference that was seen, or `least` where that is larger.
 
     Connor, Biometrics 43 (1987), for the test of McNemar: `better` and `worse` of so many `pairs`
     say how often pairs differ at all. `tests` are made, and share the chance of an error.

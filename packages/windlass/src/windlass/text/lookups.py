@@ -23,7 +23,7 @@ class NameUse:
 
 
 def find_names(template: str) -> list[NameUse]:
-    """The names a template uses without defining them, and the phases it takes from `outputs`.
+    """Give the names a template uses without defining them, and the phases it takes from `outputs`.
 
     A name of its own under the filter `default`, or in a test such as `is defined`, need not be
     there and is not among them.

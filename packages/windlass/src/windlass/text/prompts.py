@@ -198,7 +198,7 @@ def schema_text(schema: Mapping[str, Any]) -> str:
 
 
 def repair_text(reason: str) -> str:
-    """What the model is told when its output does not match its schema, to mend it at once."""
+    """Say what the model is told when its output does not match its schema, to mend it at once."""
     return f"[Output Invalid]\n{reason}\n\nAnswer again with the JSON object alone, corrected."
 
 

@@ -36,7 +36,7 @@ class Counter(Protocol):
 
     @property
     def opening(self) -> int:
-        """Tokens every request has besides its tools and messages: the answer's beginning."""
+        """Give tokens every request has besides its tools and messages: the answer's beginning."""
         ...
 
     def text(self, text: str) -> int:
@@ -263,7 +263,7 @@ class FamilyCounter:
 
 
 def size(message: Message) -> int:
-    """Tokens of a message by a neutral count: characters / 4, 4 a message, 1,105 a picture."""
+    """Give tokens of a message by a neutral count: characters / 4, 4 a message, 1,105 a picture."""
     parts = message.parts
     if len(parts) == 1 and not message.tool_calls and isinstance(parts[0], Text):
         # Most are one text; this is asked of every message several times.

@@ -137,5 +137,5 @@ def _write_note(pending: PendingEdits, results: Sequence[_Result], room: int) ->
 
 
 def _head(pending: PendingEdits, at: int) -> str:
-    """The head of a result's line: its tool, how its first argument begins, its reference."""
+    """Give the head of a result's line: its tool, how its first argument begins, its reference."""
     return f"[{told(pending, at)}, {reference(pending.original(at))}"

@@ -228,7 +228,7 @@ class PendingEdits:
         return tuple(sorted({one for each in places for one in (each, *self.results(each))}))
 
     def is_whole(self, at: int) -> bool:
-        """Whether an assistant message is shown with its calls, and every call has its result.
+        """Say whether an assistant message is shown with its calls, and every call has its result.
 
         Also, whether no other message holds a part of it.
         """
@@ -353,7 +353,7 @@ class PendingEdits:
         self.made.looks.append((policy, at, turn))
 
     def put_off(self, policy: str, at: int, calls: int, span: Sequence[int] = ()) -> bool:
-        """Whether the span or message must stay now; if so, it is looked at `calls` later."""
+        """Say whether the span or message must stay now; if so, it is looked at `calls` later."""
         if not any(map(self.fixed, span or (at,))):
             return False
         self.again(policy, at, self.turn + max(1, calls))
@@ -438,7 +438,7 @@ class PendingEdits:
         return is_users or self._rules.reruns is None or self._can_be_had(at, "compact")
 
     def _can_be_had(self, at: int, because: Because) -> bool:
-        """Whether a tool gives what an edit hides of a message; of a call nothing is hidden."""
+        """Say whether a tool gives what an edit hides of a message; of a call nothing is hidden."""
         message = self.original(at)
         if message.role == "tool":
             return self.gives_again(at)
@@ -468,7 +468,7 @@ class PendingEdits:
         return shown
 
     def _in_open_loop(self, at: int) -> bool:
-        """Whether no user has spoken since: signed thinking must come back unchanged there."""
+        """Say whether no user has spoken since: signed thinking must come back unchanged there."""
         return at > self.transcript.last_user
 
     def _commit(self, edit: Edit, places: Sequence[int], less: int) -> None:
@@ -506,7 +506,7 @@ def _is_placeholder(text: str) -> bool:
 
 
 def _stands_for(message: Message, now: Message) -> bool:
-    """Whether one message may replace the other: same role, same ties to calls, not empty."""
+    """Say whether one message may replace the other: same role, same ties to calls, not empty."""
     if (message.role, message.tool_call_id, message.name) != (now.role, now.tool_call_id, now.name):
         return False
     calls = [(call.id, call.name) for call in message.tool_calls]

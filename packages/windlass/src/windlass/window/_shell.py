@@ -151,7 +151,7 @@ def _reads(words: list[str]) -> bool:
 
 
 def with_body(command: str, change: Callable[[str], str]) -> str:
-    """The command with what `change` makes of the text of the here-document it begins with."""
+    """Give the command with what `change` makes of the text of the here-document it begins with."""
     here = _BEGINNING.search(command) if _HEREDOC.match(command) else None
     if here is None:
         return command

@@ -189,7 +189,7 @@ class LineIndex:
     def _longest(
         self, sources: Iterable[tuple[int, int, _Lines]], new: _New, free: range, start: int
     ) -> LineRun | None:
-        """The longest run among the free lines around `start` that one of the sources shows."""
+        """Get the longest run among the free lines around `start` that one of the sources shows."""
         best: LineRun | None = None
         for number, place, (shown, numbers) in sources:
             how = new.like(shown[place], start) if numbers[place] > 0 else None

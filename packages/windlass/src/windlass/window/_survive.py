@@ -45,7 +45,7 @@ _NO_SUMMARY: Final = re.compile(
 
 
 def flat(text: str, chars: int) -> str:
-    """The text in one line of at most `chars` characters; `...` stands for what is cut off."""
+    """Give the text in one line of at most `chars` characters; `...` stands for what is cut off."""
     line = " ".join(text[: chars * 4].split())
     if len(line) > chars:
         return line[: chars - 3].rstrip() + "..."
@@ -76,7 +76,7 @@ def ends_within(text: str, chars: int, notice: str) -> str:
 
 
 def cut_with_hint(pending: PendingEdits, at: int, text: str, chars: int) -> str:
-    """The head and tail of a message's text, and between them how the original is got back."""
+    """Give the head and tail of a message's text, and between them how the original is got back."""
     return head_tail(text, chars, f"[... {{}} characters; {pending.recall_hint(at)} ...]")
 
 

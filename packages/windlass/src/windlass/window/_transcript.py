@@ -54,7 +54,7 @@ class Transcript:
         return sorted({self.first_user, self.last_user} - {-1})
 
     def born(self, turn: int) -> range:
-        """The positions of what was said in a turn: after call `turn` and before the next."""
+        """Give the positions of what was said in a turn: after call `turn` and before the next."""
         if not 0 <= turn < len(self._starts):
             return range(0)
         end = self._starts[turn + 1] if turn + 1 < len(self._starts) else len(self.items)

@@ -126,7 +126,7 @@ def let_go(entries: Sequence[Entry], before: WithBlocks, start: int) -> WithBloc
 def with_own_block(
     before: WithBlocks, block: str, lasting: str, size: Callable[[str], int], note: str = ""
 ) -> WithBlocks:
-    """The same with the call's own blocks at the end of the last message, if it may have any.
+    """Give the same with the call's own blocks at the end of the last message, if it may have any.
 
     `size` are the tokens of a text.
     """

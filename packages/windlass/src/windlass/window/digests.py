@@ -170,7 +170,7 @@ def _around(line: str, at: int) -> str:
 
 @lru_cache(maxsize=64)
 def words_of(*texts: str) -> frozenset[str]:
-    """The words that say what a task is about: those that no text of it says over and over."""
+    """Give the words that say what a task is about: those that no text of it says over and over."""
     counts = [Counter(_WORD.findall(text[:_TASK_CHARS].casefold())) for text in texts]
     return frozenset(word for words in counts for word in words if words[word] <= _RARE)
 
@@ -268,7 +268,7 @@ def looks_failed(text: str) -> bool:
 
 
 def lines_of_failure(message: Message, room: int, there: Container[str] = ()) -> str:
-    """The lines of a failed result that tell of an error, within `room` characters; else empty.
+    """Get the lines of a failed result that tell of an error, within `room` characters; else empty.
 
     Of the result as it was said, whatever of it is shown; but for those that are `there` already.
     """

@@ -197,7 +197,7 @@ class Driver:
         return let_go(entries, before, start), start, why
 
     def _held_until(self, entries: Sequence[Entry], tools: Sequence[ToolSpec]) -> int:
-        """The position behind the last entry whose thinking is still bound to all before it."""
+        """Get the position behind the last entry whose thinking is still bound to all before it."""
         stale = self.thoughts.stale(entries, self.cache.model, tools, but=len(entries))
         valid = (at for at, e in enumerate(entries) if at not in stale and thinks(e.message))
         return max(valid, default=-1) + 1
@@ -212,7 +212,7 @@ class Driver:
             conversation.settle(Replace(ident, message, "strip", reason))
 
     def _stale(self, entries: Sequence[Entry], tools: Sequence[ToolSpec]) -> dict[str, Message]:
-        """The replies whose thinking is of no use in a request, without it, by occurrence."""
+        """Give the replies whose thinking is of no use in a request, without it, by occurrence."""
         rules = self._rules
         if not (self.conversation.standing.thinking and (rules.bound or rules.read)):
             return {}

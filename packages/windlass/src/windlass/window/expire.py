@@ -38,7 +38,7 @@ def expired(
     instructions: str,
     committed: Mapping[str, Edit],
 ) -> list[Replace]:
-    """The edits that fall due at the call of `turn`, for the phase's own and injected `items`.
+    """Give the edits that fall due at the call of `turn`, for the phase's own and injected `items`.
 
     `instructions` is the id of the phase's instructions; `committed` the edits so far,
     by id.

@@ -411,7 +411,7 @@ def _besides_text(message: Message) -> tuple[list[Part], list[str]]:
 
 
 def _without_marks(message: Message) -> Message:
-    """The message without its cache marks: they move from call to call, and its name stays."""
+    """Give the message without its cache marks: they move from call to call, and its name stays."""
     parts: list[Part] = []
     marked = False
     for part in message.parts:

@@ -360,7 +360,7 @@ OPTIONS: Final[Mapping[str, Option]] = options_of(Policy)
 
 
 def _blocks(options: Mapping[str, Option]) -> tuple[type, ...]:
-    """The classes of options that are objects of options, those inside others before them."""
+    """Give the classes of options that are objects of options, those inside others before them."""
     blocks = [each.kind for each in options.values() if each.is_block]
     return tuple(kind for block in blocks for kind in (*_blocks(options_of(block)), block))
 

@@ -92,7 +92,7 @@ class Planner:
         return Planning(self, pending, ledger, last, whole, lapsed=self.is_cold(gap))
 
     def is_cold(self, gap: float | None) -> bool:
-        """Whether nothing is cached any more so many seconds after the last call was begun."""
+        """Say whether nothing is cached any more so many seconds after the last call was begun."""
         return gap == math.inf or self.prices.lapsed(gap)
 
     def without_cache(self) -> Planner:
@@ -424,7 +424,7 @@ class Planning:
         return replace(ledger, bill=bill, everything=everything, told=ledger.told + new)
 
     def _standing(self, at: int) -> int:
-        """Tokens of the blocks that are still found in the cache if position `at` changes."""
+        """Give tokens of the blocks that are still found in the cache if position `at` changes."""
         return 0 if self._lapsed else self._last.block_tokens.before(min(at, self._kept))
 
     def _is_sure(self, removed: int) -> bool:
@@ -432,7 +432,7 @@ class Planning:
         return self._planner.guard is None or removed * self._prices.write >= self._step
 
     def _between(self, start: int, end: int, but: Sequence[int]) -> int:
-        """The tokens of what was sent from `start` on and before `end`, less those of `but`."""
+        """Get the tokens of what was sent from `start` on and before `end`, less those of `but`."""
         tokens = sum(self._last.sizes[start:end])
         for at in but[bisect_left(but, start) : bisect_left(but, end)] if but else ():
             tokens -= self._last.sizes[at]
@@ -522,7 +522,7 @@ class Planning:
         return total >= prices.minimum and calls * (total - removed) < cached
 
     def _stays_cached(self, removed: int) -> bool:
-        """Whether the window stays long enough to be cached after `removed` tokens are gone."""
+        """Say whether the window stays long enough to be cached after `removed` tokens are gone."""
         return self._planner.stays_cached(self._tokens(), removed)
 
     def _tokens(self) -> int:

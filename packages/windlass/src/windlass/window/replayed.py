@@ -148,7 +148,7 @@ def _described(entry: Entry, seen: set[str]) -> Entry:
 
 
 def text_only(entry: Entry, because: str) -> Entry:
-    """An assistant's words without the calls it made, for where their results are not shown."""
+    """Get an assistant's words without the calls it made, for where their results are not shown."""
     if not entry.message.tool_calls:
         return entry
     words = Message("assistant", (Text(entry.message.text),), name=entry.message.name)

@@ -156,7 +156,7 @@ class Reruns:
         return f"{again}, {less} or the same for all of it"
 
     def _takes(self, call: ToolCall, names: Collection[str] = ()) -> bool:
-        """Whether a tool takes one of these parameters, or without names one that is not given.
+        """Say whether a tool takes one of these parameters, or without names one that is not given.
 
         One whose parameters are not known does.
         """

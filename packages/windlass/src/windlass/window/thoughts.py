@@ -78,7 +78,7 @@ class Thoughts:
         self.born[ident] = hash((self._keys[-1], "go on")) if asked else self._keys[-1]
 
     def _same(self, messages: tuple[Message, ...], model: str, tools: Sequence[ToolSpec]) -> int:
-        """How many messages begin the request before, too; what is behind them is forgotten."""
+        """Say how many messages begin the request before, too; what is behind them is forgotten."""
         head = model, tuple(tools)
         if head not in self._heads:
             self._heads.append(head)

@@ -233,7 +233,7 @@ def uncited(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_blocks(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """Text alone, pictures in words: system prompts and assistant turns hold nothing else."""
+    """Give text alone, pictures in words: system prompts and assistant turns hold nothing else."""
     return [text_block(text) for text in words(parts) if text.strip()]
 
 

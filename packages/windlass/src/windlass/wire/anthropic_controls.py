@@ -119,7 +119,7 @@ def tool_choice(request: Request, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _thinking(request: Request, turns: list[dict[str, Any]]) -> dict[str, Any]:
-    """The keys for `reasoning_effort`; thinking is left out where the API would refuse it."""
+    """Give the keys for `reasoning_effort`; thinking is left out where the API would refuse it."""
     effort = request.reasoning_effort
     if effort is None:
         return {}

@@ -448,7 +448,7 @@ _OUTPUTS: Final = ("inlineData", "image", "audio")
 
 
 def is_output(part: Part) -> bool:
-    """Whether a part of a reply is output for people: text, a picture or sound, not thinking.
+    """Say whether a part of a reply is output for people: text, a picture or sound, not thinking.
 
     For models that put text into thinking, thinking counts, too.
     """

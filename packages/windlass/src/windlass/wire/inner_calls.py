@@ -63,7 +63,7 @@ def _use(part: Part) -> str:
 
 
 def _answered(part: Part) -> str:
-    """The id of the call whose result Anthropic put into a part; empty for any other part."""
+    """Give the id of the call whose result Anthropic put into a part; empty for any other part."""
     if not isinstance(part, Opaque) or part.provider != "anthropic":
         return ""
     is_result = part.kind.endswith(_RESULT)
@@ -189,7 +189,10 @@ class ServerTools:
 
 
 def _without_end(reply: Message) -> Message | None:
-    """The reply without thinking at its end, which nothing follows; None where nothing is left."""
+    """Return the reply without thinking at its end, which nothing follows.
+
+    None where nothing is left.
+    """
     parts = [*reply.parts]
     while parts and not reply.tool_calls and is_thinking(parts[-1]):
         parts.pop()

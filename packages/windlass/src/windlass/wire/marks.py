@@ -73,7 +73,7 @@ def _control(request: Request, place: tuple[int, int]) -> dict[str, str]:
 
 
 def block_parts(message: Message) -> list[int]:
-    """The parts of a message in Anthropic's list form, one for each block that it is, in order.
+    """Get the parts of a message in Anthropic's list form, one for each block that it is, in order.
 
     A call's part is its number behind the parts; a result is one block, known by its last part.
     """

@@ -177,7 +177,7 @@ def _named(message: Message) -> Message:
 
 
 def _call(call: ToolCall, names: Mapping[str, str]) -> ToolCall:
-    """Arguments as the model wrote them; missing ones become an object, which servers parse."""
+    """Get arguments as the model wrote them; missing ones become an object, which servers parse."""
     return replace(
         call,
         name=names[call.name],

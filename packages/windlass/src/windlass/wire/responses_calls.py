@@ -97,7 +97,7 @@ def check_missing(caller: Message, call: ToolCall, where: str) -> None:
 
 
 def read_output(given: Mapping[str, Any], where: str) -> Message:
-    """An output of one of these types as a tool's result; whole where its shape is not known.
+    """Give an output of one of these types as a tool's result; whole where its shape is not known.
 
     Raises SequenceError for a screenshot that is no picture.
     """
@@ -207,7 +207,7 @@ def _failed(outcome: Any) -> bool:
 def _write_chunks(
     shape: Sequence[Mapping[str, Any]], texts: Sequence[str], *, failed: bool
 ) -> list[dict[str, Any]]:
-    """The chunks with the texts in their places; fewer texts stand for all chunks together."""
+    """Give the chunks with the texts in their places; fewer texts stand for all chunks together."""
     places = [(at, key) for at, chunk in enumerate(shape) for key in chunk[_PLACES]]
     chunks = [{k: v for k, v in chunk.items() if k != _PLACES} for chunk in shape]
     if places and len(texts) >= len(places):

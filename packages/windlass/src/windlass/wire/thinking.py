@@ -87,7 +87,7 @@ def claude_version(model: str) -> tuple[int, int]:
 
 
 def thinking_rules(model: str) -> ThinkingRules:
-    """The rules of a model by its name, at whatever provider; NO_THINKING for other vendors'.
+    """Give the rules of a model by its name, at whatever provider; NO_THINKING for other vendors'.
 
     A family or a version that is not known counts as the newest.
 
@@ -121,7 +121,7 @@ def refuses_thinking(text: str) -> bool:
 
 
 def takes_choice(model: str, choice: str) -> bool:
-    """Whether a model accepts a `tool_choice`: some always decide themselves whether to call.
+    """Say whether a model accepts a `tool_choice`: some always decide themselves whether to call.
 
     >>> takes_choice("anthropic/claude-opus-5-5", "required"), takes_choice("openai/x", "look")
     (False, True)

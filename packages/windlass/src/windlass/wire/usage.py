@@ -46,7 +46,7 @@ def counted(usage: Usage | Mapping[str, Any] | object) -> UsageCount:
     Raises ValueError in one clause where it says nothing of it, or contradicts itself.
 
     >>> counted({"prompt_tokens": 90, "prompt_tokens_details": {"cached_tokens": 64}})
-    Counted(tokens_in=90, cached=64)
+    UsageCount(tokens_in=90, cached=64)
     """
     if isinstance(usage, Usage):
         if wrong := contradiction(usage):

@@ -99,7 +99,7 @@ def read(wire: str, answer: Mapping[str, Any], reply: Reply) -> SearchReply:
 
 
 def _anthropic(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
-    """Text comes in blocks, cut where a citation begins or ends, with results between them."""
+    """Give text comes in blocks, cut where a citation begins or ends, with results between them."""
     text, apart, failure = "", False, ""
     quoted: list[WebPage] = []
     listed: list[WebPage] = []

@@ -40,7 +40,7 @@ _TYPES: Final[dict[type, str]] = {int: "INTEGER", float: "REAL", str: "TEXT"}
 
 
 def _columns(row: type[Any], names: Iterable[str], rules: Mapping[str, str]) -> str:
-    """Columns by the types of the fields of a row, each with what is to hold for it besides."""
+    """Get columns by the types of the fields of a row, each with what is to hold for it besides."""
     columns: list[str] = []
     for name, (kind, optional) in packing.column_types(row).items():
         words = [name, _TYPES[kind], "" if optional else "NOT NULL", rules.get(name, "")]
@@ -302,7 +302,7 @@ VIEWS_4: Final = (
 
 
 def _field(name: str, elsewhere: str) -> str:
-    """SQL for a field of a body as JSON text; `elsewhere` is shown where the body is a file."""
+    """Get SQL for a field of a body as JSON text; `elsewhere` is shown where the body is a file."""
     path = f"'$.{name}'"
     # SQLite ends a text at its first NUL, but not one that stands in an array.
     array = f"json_extract(b.body, {path}, '$.none')"

@@ -26,9 +26,9 @@ from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError
 from windlass.history import packing
-from windlass.history._base_store import BaseStore, reference_taken
+from windlass.history._base_store import BaseStore
 from windlass.history._blobs import Blobs
-from windlass.history._numbering import NumberedBatch, PreparedBatch
+from windlass.history._numbering import NumberedBatch, PreparedBatch, reference_taken
 from windlass.history._session_locks import HeldSessions
 from windlass.history.base import (
     BANK,

@@ -141,7 +141,7 @@ def _named(value: Any, name: str) -> Iterator[str]:
 
 
 def steps_of(arguments: Mapping[str, Any]) -> list[str]:
-    """The steps of a plan that a call's arguments list, each with its state; empty: no plan."""
+    """Get the steps of a plan that a call's arguments list, each with its state; empty: no plan."""
     for value in arguments.values():
         if isinstance(value, list) and value and all(map(_is_step, value)):
             return [f"- [{one['status']}] {_step_text(one)}" for one in value]
@@ -171,7 +171,7 @@ def _task_of(call: ToolCall, arguments: Mapping[str, Any]) -> tuple[str | None, 
 
 
 def plan_state(step: PendingEdits, places: Sequence[int]) -> list[str]:
-    """The latest state of the plan that the calls of these messages wrote, a line each step."""
+    """Get the latest state of the plan that the calls of these messages wrote, a line each step."""
     tasks: dict[str, list[str]] = {}
     for at in reversed(places):
         for call in reversed(step.original(at).tool_calls):

@@ -240,7 +240,7 @@ def _about(step: PendingEdits, chunk: Chunk) -> str:
 def _names(
     step: PendingEdits, places: Sequence[int], text: str, room: int
 ) -> tuple[list[str], int]:
-    """Names that the block does not hold, behind the reference to the message that has them."""
+    """Get names that the block does not hold, behind the reference to the message that has them."""
     there = set(names_said(text)) | set(whole_names(text))
     lines: list[str] = []
     count = 0

@@ -236,7 +236,7 @@ def _are_alike(cells: Sequence[Any]) -> TypeGuard[Sequence[dict[str, Any]]]:
 
 
 def _are_like(rows: Sequence[Any]) -> TypeGuard[Sequence[dict[str, Any]]]:
-    """Whether a table of these is worth it: two objects or more, most keys in most of them."""
+    """Say whether a table of these is worth it: two objects or more, most keys in most of them."""
     if len(rows) < 2 or not all(isinstance(row, dict) and row for row in rows):  # noqa: PLR2004
         return False
     members = sum(map(len, rows))

@@ -52,7 +52,7 @@ def widened(text: str) -> str:
 
 
 def bare_lines(text: str) -> list[str]:
-    """The lines of a text without the numbers before them, where it begins with such lines."""
+    """Give the lines of a text without the numbers before them, where it begins with such lines."""
     if not _NUMBERED.search(f"\n{text[:_HEAD]}"):
         return text.split("\n")
     return _ENDS.split(f"\n{text}")[1:]

@@ -106,7 +106,7 @@ class Images:
 
 
 def _description(pending: PendingEdits, at: int) -> str:
-    """What the assistant said next about the picture: a sentence about it, else the first."""
+    """Say what the assistant said next about the picture: a sentence about it, else the first."""
     following = pending.born(pending.seen(at) - 1) if pending.seen(at) else ()
     for later in following:
         message = pending.original(later)

@@ -74,7 +74,7 @@ class Lossless:
         return Text(short)
 
     def _write(self, pending: PendingEdits, at: int, parts: Sequence[Part]) -> Message | None:
-        """The message with what saves enough, its legends read against what is shown by now."""
+        """Get the message with what saves enough, its legends read against what is shown by now."""
         message = pending.original(at)
         kept = [
             self._worth(_without_legend(new, pending, at), old)

@@ -317,7 +317,7 @@ def marked(
 
 
 def _by_lines(segments: Segments, places: Sequence[int]) -> list[Sequence[int]]:
-    """The places that are left out: the end of a line, whole lines, the beginning of a line."""
+    """Get the places that are left out: the end of a line, whole lines, the beginning of a line."""
     first, last = 0, len(places)
     if not segments.ends(places[0] - 1):
         first = next((n for n, at in enumerate(places, 1) if segments.ends(at)), last)

@@ -57,7 +57,7 @@ def with_context(text: str, most: int) -> Form | None:
 
 
 def _hunk_end(lines: Sequence[str], at: int, old: int, new: int) -> int:
-    """The line behind a hunk: where its counts are used up, or what cannot be one of its lines.
+    """Get the line behind a hunk: where its counts are used up, or what cannot be one of its lines.
 
     A line without a sign between others is none of the diff, and ends no hunk.
     """
