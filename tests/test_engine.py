@@ -16,7 +16,7 @@ import windlass
 from tests.engine.harness import call, calls, cascade, phase
 from tests.tasks.making import atomic, sequential
 from windlass import Engine
-from windlass.api import opening as _setup
+from windlass.api import _run_setup as _setup
 from windlass.api.options import EngineOptions, RunLimits
 from windlass.engine.result import Result
 from windlass.errors import TrustNeeded, UsageError

@@ -139,5 +139,5 @@ def test_a_need_that_is_missing_always_fails(
                 state={"s": "x"},
                 outputs={},
                 where="t",
-                lenient="state" if condition else "",
+                missing_state_is_false=condition,
             )

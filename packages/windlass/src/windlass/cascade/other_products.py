@@ -199,7 +199,7 @@ def lenient_values(data: Any) -> tuple[Any, list[tuple[Path, str]]]:
 def _without_input(template: str) -> int | None:
     """Return the number above 0 that a template gives where no input, state or output is there."""
     try:
-        text = render(template, input={}, state={}, outputs={}, where="", lenient="all")
+        text = render(template, input={}, state={}, outputs={}, where="", is_lenient=True)
         return max(1, int(float(text)))
     except (ContextError, ValueError, OverflowError):
         return None

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import jinja2
 from jinja2 import nodes
@@ -394,20 +394,20 @@ def render(
     outputs: Mapping[str, Any],
     where: str,
     moments: Mapping[str, object] | None = None,
-    lenient: Literal["", "state", "all"] = "",
+    missing_state_is_false: bool = False,
+    is_lenient: bool = False,
     stand_in: Callable[[Any], str] | None = None,
 ) -> str:
     """Return the text of a template. `where` names the template's place in messages.
 
-    `lenient` says what prints nothing where it is not there, instead of failing: `state`, a key of
-    the state that was never set (as conditions need it), or `all`. `stand_in` gives what is printed
-    in the place of each value.
+    `is_lenient`: what is not there prints nothing. With `missing_state_is_false` (for conditions)
+    a state key that was never set renders to nothing instead of failing. `stand_in` gives what is
+    printed in the place of each value.
 
     Raises:
         ContextError: the template is wrong, uses what is not there, or grows too long.
     """
-    is_lenient = lenient == "all"
-    readable = _State(state, outputs, is_lenient=bool(lenient))
+    readable = _State(state, outputs, is_lenient=missing_state_is_false or is_lenient)
     values = {"input": input, "state": readable, "outputs": outputs, **(moments or {})}
     pieces: list[str] = []
     length = 0
@@ -439,6 +439,7 @@ def holds(
     outputs: Mapping[str, Any],
     where: str,
     moments: Mapping[str, object] | None = None,
+    is_lenient: bool = False,
 ) -> bool:
     """Return whether a condition renders to anything but nothing, false, 0, no or none."""
     return is_true(
@@ -449,7 +450,8 @@ def holds(
             outputs=outputs,
             where=where,
             moments=moments,
-            lenient="state",
+            missing_state_is_false=True,
+            is_lenient=is_lenient,
         )
     )
 
