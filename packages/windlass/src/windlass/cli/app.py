@@ -11,8 +11,9 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
+from functools import cached_property
 from importlib import import_module
-from typing import Annotated, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -25,7 +26,13 @@ from windlass.cli.options import AsJson, Verbose
 from windlass.cli.output import out, progress
 from windlass.cli.standard_streams import divert_other_output, silence_stream, silence_streams
 from windlass.errors import Interrupted
-from windlass.settings.plugins import COMMANDS, announced, load_plugin, plugin_names
+from windlass.settings.plugins import (
+    COMMANDS,
+    EXTRAS,
+    announced,
+    load_announced,
+    missing_plugin,
+)
 
 _Answer = TypeVar("_Answer")
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -106,6 +113,9 @@ def _call(function: Callable[..., _Answer], given: Mapping[str, Any]) -> _Answer
     )
 
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 _GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "runs": ("run", "evaluate", "chat", "fork", "batch", "compare"),
     "views": ("sessions", "show", "explain", "diff", "report"),
@@ -122,21 +132,27 @@ NAMES: Final = tuple(_MODULES)
 class _Commands(Mapping[str, TyperCommand]):
     """The commands by name, each loaded when it is asked for; those of plugins come last."""
 
+    @cached_property
+    def _added(self) -> Mapping[str, EntryPoint]:
+        return {entry.name: entry for entry in announced(COMMANDS)}
+
     def __getitem__(self, name: str) -> TyperCommand:
         if name not in _MODULES:
-            if name not in plugin_names(COMMANDS):
-                raise KeyError(name)
-            added: TyperCommand = load_plugin(COMMANDS, name)
-            return added
+            if name in self._added:
+                added: TyperCommand = load_announced(self._added[name], "command")
+                return added
+            if name in EXTRAS[COMMANDS]:
+                raise missing_plugin(COMMANDS, name)
+            raise KeyError(name)
         module = import_module(f"windlass.cli.commands.{_MODULES[name]}")
         command: TyperCommand = getattr(module, "import_" if name == "import" else name)
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*NAMES, *(each.name for each in announced(COMMANDS))))
+        return iter((*NAMES, *self._added))
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(NAMES) + len(self._added)
 
 
 class _Program(CommandGroup):
