@@ -182,8 +182,7 @@ def try_without_plugins() -> None:
     """Ask for what plugins add: one sentence tells what installs it."""
     for words, extra in PLUGINS.items():
         done = subprocess.run([COMMAND, *words], capture_output=True, text=True, check=False)
-        sentence = done.stderr.strip().rpartition("\n")[2]
-        assert f"pip install 'windlass[{extra}]'" in sentence, (words, done.stderr)
+        assert f"pip install 'windlass[{extra}]'" in done.stderr, (words, done.stderr)
         assert done.returncode == 2, (words, done.stderr)  # noqa: PLR2004 - a mistake of the user's
 
 
@@ -191,7 +190,7 @@ def try_plugins() -> None:
     """Ask for what plugins add where they are installed, as far as no server is needed."""
     assert "serve" in command("--help")
     assert "ENGINE" in command("schema", "clickhouse")
-    assert "inspector" in command("serve", "--help")
+    assert "browser" in command("serve", "--help")
     assert "codex-exec" in command("import", "exec.jsonl")
     spans = command("export", "latest", "--as", "otel")
     assert "resourceSpans" in spans

@@ -8,15 +8,20 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from scripts.house import lines_of_code
 
+import windlass
 from tests.support.architecture import ROOT, imports_of, tree_of
 from windlass import public
 from windlass.errors import UsageError
 from windlass.messages import Message
 from windlass.settings import plugins
+
+SCREEN = 45
 
 PLUGIN = '''
 """What a stranger adds to Windlass."""
@@ -162,3 +167,19 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
     assert public.Message is Message
     with pytest.raises(AttributeError, match="'Massage' is no public name of Windlass"):
         getattr(public, "Massage")  # noqa: B009 - mypy would see it
+
+
+@pytest.mark.parametrize(
+    "package", sorted(ROOT.glob("packages/windlass-*")), ids=lambda path: str(path.name)
+)
+def test_a_package_beside_the_core_is_small_and_says_what_it_is(package: Path) -> None:
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    core = tomllib.loads((ROOT / "packages/windlass/pyproject.toml").read_text())["project"]
+    assert project["name"] == package.name
+    assert project["version"] == core["version"] == windlass.__version__
+    assert f"windlass=={project['version']}" in project["dependencies"]
+    assert len((package / "README.md").read_text().splitlines()) <= SCREEN
+    most = 4_500 if package.name == "windlass-agents" else 2_500
+    assert sum(map(lines_of_code, package.glob("src/**/*.py"))) <= most
+    extras = [need for needs in core["optional-dependencies"].values() for need in needs]
+    assert any(need.startswith(package.name) for need in extras)

@@ -35,6 +35,7 @@ from windlass.cascade.tools_at_hand import CHOICES, ToolsAtHand
 from windlass.errors import Mistake, WindlassError, did_you_mean
 from windlass.messages import ToolSpec
 from windlass.safety.files import PROMPT_BYTES, MissingFileError, UnreadableError
+from windlass.settings.plugins import QUERIES, announced, missing_plugin
 from windlass.text.lookups import NameUse, find_names
 from windlass.text.templates import (
     CALLOUT,
@@ -220,6 +221,10 @@ class _Checker:
 
     def query(self, index: int, phase: Phase, name: str) -> Iterator[Mistake]:
         """What is wrong with a query's file, and with the template in it, told with its line."""
+        language = SQL.removesuffix(":")
+        if language not in {each.name for each in announced(QUERIES)}:
+            text = str(missing_plugin(QUERIES, language))
+            yield self.mistake(("phases", index, "tool"), text)
         folders = self.partial.reading.folders
         try:
             template = folders.read_text(name, PROMPT_BYTES)
