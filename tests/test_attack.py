@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import windlass
-
-SOURCE = Path(windlass.__file__).parent
+SOURCES = sorted(Path(__file__).parent.parent.glob("packages/*/src"))
 
 ATTACK = """
 import importlib.util, json, sys
@@ -61,13 +59,14 @@ for name in names:
 def imported() -> list[str]:
     """Every package outside the standard library that some module of Windlass imports."""
     found: set[str] = set()
-    for file in SOURCE.rglob("*.py"):
+    for file in (file for source in SOURCES for file in source.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module.partition(".")[0])
-    return sorted(found - sys.stdlib_module_names - {"windlass"})
+    outside = found - sys.stdlib_module_names
+    return sorted(name for name in outside if not name.startswith("windlass"))
 
 
 @pytest.mark.parametrize(

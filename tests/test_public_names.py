@@ -98,7 +98,9 @@ class TestStart:
         program = str(Path(sys.executable).with_name("windlass"))
         modules = imported_by(program, *command.split(), "--help")
         rooms = {name.split(".")[1] for name in modules if name.startswith("windlass.")}
-        assert rooms == {"cli", "errors", "messages", "safety"}
+        assert rooms == {"cli", "errors", "messages", "safety", "settings"}
+        of_settings = {name for name in modules if name.startswith("windlass.settings.")}
+        assert of_settings == {"windlass.settings.plugins"}
 
 
 class TestRunning:

@@ -628,7 +628,7 @@ def test_batches_forks_and_chats_have_them_too(line: CommandLine) -> None:
 MAIN = """
 from tests.attacks.test_approval import removes, turns
 from windlass.cli import main
-import windlass_local
+import windlass_local as local
 from windlass.providers.scripted import Scripted
 
 local.LocalProvider = lambda: Scripted(turns(removes("/etc")))

@@ -19,7 +19,7 @@ from tests.engine.harness import cascade, phase
 from tests.history.builders import take_parents
 from tests.replays.making import session_file
 from windlass.errors import StoreError
-from windlass.history._blobs import Blobs
+from windlass.history.blobs import Blobs
 from windlass.history.sqlite._schema import VIEWS_3
 from windlass.safety.own_files import open_own
 

@@ -311,7 +311,10 @@ def test_a_recorder_is_opened_by_one_function() -> None:
     outside = {each for each in made["hold"] if each.partition("/")[0] in ("api", "cli", "engine")}
     assert outside == {"engine/opening.py"}
     # A worker of a cluster works in a session that whoever gave the order holds.
-    assert made["OpenSession"] == {"engine/opening.py", "api/_cluster.py"}
+    assert made["OpenSession"] == {
+        "engine/opening.py",
+        "packages/windlass-ray/src/windlass_ray/cluster.py",
+    }
     assert made["Recorder"] == {"engine/setup.py", "engine/turn/record.py"}
 
 

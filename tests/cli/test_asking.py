@@ -105,7 +105,7 @@ def test_a_file_that_holds_no_answers_is_one_sentence(
 MAIN = """
 from tests.cli.test_asking import asks
 from windlass.cli import main
-from windlass.providers import local
+import windlass_local as local
 from windlass.providers.scripted import Scripted
 
 local.LocalProvider = lambda: Scripted(asks)

@@ -185,7 +185,7 @@ def test_times_are_for_people(seconds: float, told: str) -> None:
 
 MAIN = """
 from windlass.cli import main
-from windlass.providers import local
+import windlass_local as local
 from windlass.providers.scripted import Scripted
 
 async def wait(request):

@@ -108,7 +108,7 @@ def test_a_mistake_ends_it_before_it_begins(talking: Any, arguments: tuple[str, 
 
 MAIN = """
 from windlass.cli import main
-from windlass.providers import local
+import windlass_local as local
 from windlass.providers.scripted import Scripted
 
 async def answer(request):

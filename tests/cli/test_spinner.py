@@ -21,7 +21,7 @@ MAIN = """
 import time
 from windlass.cli import main
 from windlass.messages import Message, ToolCall
-from windlass.providers import local
+import windlass_local as local
 from windlass.providers.scripted import Scripted
 
 async def wait(request):

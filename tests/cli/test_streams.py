@@ -48,7 +48,8 @@ def search(text: str) -> str:
 MAIN = """
 from windlass.cli import main
 from windlass.messages import Message, ToolCall
-from windlass.providers import at_hand, local
+from windlass.providers import at_hand
+import windlass_local as local
 from windlass.providers.scripted import Scripted
 
 def script(request):

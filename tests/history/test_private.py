@@ -19,7 +19,7 @@ from tests.cli.conftest import windlass as command_line
 from tests.engine.harness import call, calls, cascade, phase
 from tests.history.builders import a_session
 from tests.strategies import png
-from windlass.history._blobs import Blobs
+from windlass.history.blobs import Blobs
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted

@@ -9,8 +9,8 @@ import pytest
 
 from tests.history.builders import LONG, a_session, png, row, seen, start
 from windlass.errors import StoreError, UsageError
-from windlass.history._blobs import Blobs
 from windlass.history.base import Batch, PruneResult, Store
+from windlass.history.blobs import Blobs
 from windlass.messages import tool, user
 
 DAY = 86_400.0

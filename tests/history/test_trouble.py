@@ -16,8 +16,8 @@ import pytest
 
 from tests.history.builders import LONG, a_session, picture_row, png, row, start
 from windlass.errors import StoreError, UsageError
-from windlass.history._blobs import Blobs
 from windlass.history.base import Batch
+from windlass.history.blobs import Blobs
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import tool, user
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.engine.harness import House, Ran, cascade, phase
 from tests.engine.logs import logs, lookup, reading
-from windlass.history import _base_store as store_reading
-from windlass.history._session import decode
+from windlass.history import base_store as store_reading
 from windlass.history.base import Store
+from windlass.history.base_session import decode
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.report.call_views import view_session

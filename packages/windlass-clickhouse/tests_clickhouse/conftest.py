@@ -12,8 +12,8 @@ import pytest
 from tests.cli.conftest import windlass  # noqa: F401 - a fixture of the tests of commands
 
 from tests_clickhouse.server import PASSWORD, USER
-from windlass.history._blobs import Blobs
 from windlass.history.base import Store
+from windlass.history.blobs import Blobs
 from windlass_clickhouse.client import ClickHouseClient, Target
 from windlass_clickhouse.store import ClickHouseStore
 

@@ -16,8 +16,8 @@ from tests.history.builders import row, start
 from tests_clickhouse.conftest import at_port
 from tests_clickhouse.server import PASSWORD
 from windlass.errors import SessionHeld
-from windlass.history._blobs import Blobs
 from windlass.history.base import Batch, SessionFilter
+from windlass.history.blobs import Blobs
 from windlass.messages import user
 from windlass_clickhouse import _holders
 from windlass_clickhouse.client import ClickHouseClient
@@ -26,7 +26,7 @@ from windlass_clickhouse.store import ClickHouseStore
 OTHER = """
 import sys
 from pathlib import Path
-from windlass.history._blobs import Blobs
+from windlass.history.blobs import Blobs
 from windlass_clickhouse.client import ClickHouseClient, Target
 from windlass_clickhouse.store import ClickHouseStore
 

@@ -13,8 +13,8 @@ from tests_clickhouse.conftest import at_port
 from tests_clickhouse.s3 import Handler, serving
 from tests_clickhouse.server import PASSWORD
 from windlass.errors import StoreError, UsageError
-from windlass.history._blobs import BlobPlace, Blobs
 from windlass.history.base import Batch
+from windlass.history.blobs import BlobPlace, Blobs
 from windlass.messages import user
 from windlass_clickhouse.client import ClickHouseClient
 from windlass_clickhouse.objects import open_blobs

@@ -16,8 +16,8 @@ from tests.history.builders import LONG, a_session, row, start
 from tests_clickhouse.conftest import at_port
 from tests_clickhouse.server import PASSWORD, USER
 from windlass.errors import StoreError, UsageError
-from windlass.history._blobs import Blobs
 from windlass.history.base import Batch, Outcome
+from windlass.history.blobs import Blobs
 from windlass.messages import user
 from windlass_clickhouse import _appending as appending
 from windlass_clickhouse import client as of_client

@@ -133,40 +133,6 @@ if TYPE_CHECKING:
     from windlass.history import packing as packing
     # What rows say besides their columns: a tagged union of small values, a type for each kind.
     from windlass.history import row_details as row_details
-    # What stores do alike.
-    from windlass.history._base_store import BaseStore as BaseStore
-    # What the name of a blob looks like: a SHA-256 in hex.
-    from windlass.history._blobs import BLOB_NAME as BLOB_NAME
-    # Where blobs lie: each method does what it does in `Blobs`, which are those of a folder.
-    from windlass.history._blobs import BlobPlace as BlobPlace
-    # The blobs under `root` (`<store>/blobs`).
-    from windlass.history._blobs import Blobs as Blobs
-    # Return the bytes of a blob.
-    from windlass.history._blobs import check_digest as check_digest
-    # Where a visible name lies, in a folder that is there and no link.
-    from windlass.history._blobs import visible_place as visible_place
-    # A batch as rows, by their table.
-    from windlass.history._numbering import NumberedBatch as NumberedBatch
-    # A batch with its bodies serialised: rows for their tables, bytes for the blobs.
-    from windlass.history._numbering import PreparedBatch as PreparedBatch
-    # Return the error for a reference that stands for another message.
-    from windlass.history._numbering import reference_taken as reference_taken
-    # Places, each with the check that is about it.
-    from windlass.history._proof import Checks as Checks
-    # One reading of a store.
-    from windlass.history._proof import StoreProof as StoreProof
-    # Rows read at a time: no reader holds a snapshot open while its caller thinks.
-    from windlass.history._session import PORTION as PORTION
-    # Return the card whose fields `values` are, in their order.
-    from windlass.history._session import card_of as card_of
-    # Who holds which sessions, those under others among them.
-    from windlass.history._session_locks import HeldSessions as HeldSessions
-    # The locks of the sessions of the store in `store`, and who holds them on this machine.
-    from windlass.history._session_locks import SessionLocks as SessionLocks
-    # Return what a locked file says, and whether somebody holds it; ({}, False): there is none.
-    from windlass.history._session_locks import look_at as look_at
-    # The name of this machine, and behind a slash what tells it from others of that name.
-    from windlass.history._session_locks import machine_name as machine_name
     # What the name of a history begins with that is a memory bank and no run of a cascade.
     from windlass.history.base import BANK as BANK
     # Rows that are said in a session: what a snowball carries on.
@@ -219,16 +185,50 @@ if TYPE_CHECKING:
     from windlass.history.base import StoredRow as StoredRow
     # Return a status for people, with the reason where it has one.
     from windlass.history.base import in_words as in_words
+    # Rows read at a time: no reader holds a snapshot open while its caller thinks.
+    from windlass.history.base_session import PORTION as PORTION
+    # Return the card whose fields `values` are, in their order.
+    from windlass.history.base_session import card_of as card_of
+    # What stores do alike.
+    from windlass.history.base_store import BaseStore as BaseStore
+    # What the name of a blob looks like: a SHA-256 in hex.
+    from windlass.history.blobs import BLOB_NAME as BLOB_NAME
+    # Where blobs lie: each method does what it does in `Blobs`, which are those of a folder.
+    from windlass.history.blobs import BlobPlace as BlobPlace
+    # The blobs under `root` (`<store>/blobs`).
+    from windlass.history.blobs import Blobs as Blobs
+    # Return the bytes of a blob.
+    from windlass.history.blobs import check_digest as check_digest
+    # Where a visible name lies, in a folder that is there and no link.
+    from windlass.history.blobs import visible_place as visible_place
     # The JSON of messages by their keys, of those whose key begins so; `most` of them at most.
     from windlass.history.bodies_at_once import bodies_beginning as bodies_beginning
     # The kinds of rows whose messages may have cards.
     from windlass.history.card_rows import NODES as NODES
     # Return all sub-cascades of these sessions, level by level, in the order in which they ran.
     from windlass.history.nesting import sessions_below as sessions_below
+    # A batch as rows, by their table.
+    from windlass.history.numbering import NumberedBatch as NumberedBatch
+    # A batch with its bodies serialised: rows for their tables, bytes for the blobs.
+    from windlass.history.numbering import PreparedBatch as PreparedBatch
+    # Return the error for a reference that stands for another message.
+    from windlass.history.numbering import reference_taken as reference_taken
     # What a plugin for a kind of store announces: the module that opens it.
     from windlass.history.places import StoreModule as StoreModule
     # Return the store of a store; `existing`: raise UsageError where there is none.
     from windlass.history.places import open_place as open_place
+    # Places, each with the check that is about it.
+    from windlass.history.proof import Checks as Checks
+    # One reading of a store.
+    from windlass.history.proof import StoreProof as StoreProof
+    # Who holds which sessions, those under others among them.
+    from windlass.history.session_locks import HeldSessions as HeldSessions
+    # The locks of the sessions of the store in `store`, and who holds them on this machine.
+    from windlass.history.session_locks import SessionLocks as SessionLocks
+    # Return what a locked file says, and whether somebody holds it; ({}, False): there is none.
+    from windlass.history.session_locks import look_at as look_at
+    # The name of this machine, and behind a slash what tells it from others of that name.
+    from windlass.history.session_locks import machine_name as machine_name
     # A store in `folder`, which is made where it is missing.
     from windlass.history.sqlite import SqliteStore as SqliteStore
     # Where a session calls a model: steps of one session are equal where the place is the same.

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from windlass.history._blobs import LostMessage
 from windlass.history.base import NodeType, Store, StoredRow
+from windlass.history.blobs import LostMessage
 from windlass.history.lanes import standing
 from windlass.history.marks import CalloutMark, PinMark
 from windlass.selection.card import Card

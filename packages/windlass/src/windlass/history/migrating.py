@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history._blobs import LostMessage
 from windlass.history.base import Batch, Row, SessionInfo, Store, StoredRow
+from windlass.history.blobs import LostMessage
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from windlass.history._blobs import damage_error
 from windlass.history.base import SessionFilter, SessionInfo, Store
+from windlass.history.blobs import damage_error
 
 _LEVELS: Final = 100
 """How deep sessions are nested at most: more than any run makes."""

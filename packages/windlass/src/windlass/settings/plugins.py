@@ -40,7 +40,7 @@ TOOLS: Final = "windlass.tools"
 INJECTORS: Final = "windlass.injectors"
 QUERIES: Final = "windlass.queries"
 
-_WHAT: Final = {
+GROUPS: Final = {
     STORES: "store",
     PROVIDERS: "provider",
     COMMANDS: "command",
@@ -98,7 +98,7 @@ def load_plugin(group: str, name: str) -> Any:
     """
     for entry in announced(group):
         if entry.name == name:
-            return load_announced(entry, _WHAT[group])
+            return load_announced(entry, GROUPS[group])
     raise missing_plugin(group, name)
 
 
@@ -106,7 +106,7 @@ def missing_plugin(group: str, name: str) -> UsageError:
     """Return the sentence that says what installs a plugin of Windlass's own."""
     extra = EXTRAS[group][name]
     return UsageError(
-        f"the {_WHAT[group]} {name!r} is in a package of its own that is not installed:"
+        f"the {GROUPS[group]} {name!r} is in a package of its own that is not installed:"
         f" pip install 'windlass[{extra}]'"
     )
 

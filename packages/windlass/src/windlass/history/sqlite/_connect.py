@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from windlass.errors import StoreError, UsageError
-from windlass.history._blobs import Blobs, LostMessage
+from windlass.history.blobs import Blobs, LostMessage
 from windlass.history.sqlite._schema import READABLE, STEPS, WHOLE_LOGS, migrate, version
 from windlass.safety.own_files import make_folder, open_new, refuse_shared
 

@@ -15,10 +15,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from windlass.history._base_store import BaseStore
-from windlass.history._proof import Checks, StoreProof
-from windlass.history._session import PORTION, card_of
 from windlass.history.base import Discrepancy, OnProgress
+from windlass.history.base_session import PORTION, card_of
+from windlass.history.base_store import BaseStore
 from windlass.history.bodies_at_once import FILE
 from windlass.history.card_rows import NODES
 from windlass.history.packing import (
@@ -31,6 +30,7 @@ from windlass.history.packing import (
     StateRow,
     TableRow,
 )
+from windlass.history.proof import Checks, StoreProof
 from windlass.history.sqlite._schema import STEPS, version
 from windlass.safety.own_files import APPLICATION_ID
 from windlass.selection.card import Card

@@ -26,10 +26,6 @@ from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError
 from windlass.history import packing
-from windlass.history._base_store import BaseStore
-from windlass.history._blobs import Blobs
-from windlass.history._numbering import NumberedBatch, PreparedBatch, reference_taken
-from windlass.history._session_locks import HeldSessions
 from windlass.history.base import (
     BANK,
     Discrepancy,
@@ -38,8 +34,12 @@ from windlass.history.base import (
     SessionFilter,
     SessionInfo,
 )
+from windlass.history.base_store import BaseStore
+from windlass.history.blobs import Blobs
 from windlass.history.bodies_at_once import FILE
+from windlass.history.numbering import NumberedBatch, PreparedBatch, reference_taken
 from windlass.history.packing import BodyRow, OutcomeRow, SessionRow
+from windlass.history.session_locks import HeldSessions
 from windlass.history.sqlite._connect import (
     Synchronous,
     check_writable,

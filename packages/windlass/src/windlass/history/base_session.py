@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from windlass.history import packing
-from windlass.history._blobs import BlobPlace, LostMessage, damage_error, stand_in_for
-from windlass.history._numbering import SessionHead, SessionReader
 from windlass.history.base import Discrepancy, ShownMessage, StoredRow
+from windlass.history.blobs import BlobPlace, LostMessage, damage_error, stand_in_for
+from windlass.history.numbering import SessionHead, SessionReader
 from windlass.history.packing import DIGESTED, CallRow, LogRow
 from windlass.messages import Message, from_dict
 from windlass.selection.card import Card

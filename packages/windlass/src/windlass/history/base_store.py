@@ -12,31 +12,6 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 from windlass.errors import SessionHeld, UsageError, did_you_mean
 from windlass.history import packing
-from windlass.history._blobs import (
-    BlobPlace,
-    LostMessage,
-    damage_error,
-    remove_visible,
-    stand_in_for,
-    tell_once,
-)
-from windlass.history._numbering import (
-    NumberedBatch,
-    PreparedBatch,
-    SessionHead,
-    SessionReader,
-    prepare,
-)
-from windlass.history._session import (
-    PORTION,
-    changed_batches,
-    decode,
-    is_select,
-    read_head,
-    stored_row,
-    windows,
-)
-from windlass.history._session_locks import HeldSessions, SessionLocks
 from windlass.history.base import (
     EVERY_SESSION,
     LATEST,
@@ -55,6 +30,30 @@ from windlass.history.base import (
     StoredRow,
     status_by_record,
 )
+from windlass.history.base_session import (
+    PORTION,
+    changed_batches,
+    decode,
+    is_select,
+    read_head,
+    stored_row,
+    windows,
+)
+from windlass.history.blobs import (
+    BlobPlace,
+    LostMessage,
+    damage_error,
+    remove_visible,
+    stand_in_for,
+    tell_once,
+)
+from windlass.history.numbering import (
+    NumberedBatch,
+    PreparedBatch,
+    SessionHead,
+    SessionReader,
+    prepare,
+)
 from windlass.history.packing import (
     CallRow,
     EditRow,
@@ -64,6 +63,7 @@ from windlass.history.packing import (
     StateRow,
     TableRow,
 )
+from windlass.history.session_locks import HeldSessions, SessionLocks
 from windlass.messages import Message
 from windlass.selection.card import Card
 

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history._blobs import LostMessage
 from windlass.history.base import Batch, CallRecord, EditRecord, Outcome, Row, ShownMessage
+from windlass.history.blobs import LostMessage
 from windlass.history.packing import (
     DIGESTED,
     BodyRow,

@@ -19,11 +19,11 @@ from typing import Any, Final, Generic, TypeVar
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history._base_store import BaseStore
-from windlass.history._blobs import file_digest, visible_files
-from windlass.history._numbering import SessionReader
-from windlass.history._session import changed_batches, log_rows, windows
 from windlass.history.base import Discrepancy, OnProgress, request_hash
+from windlass.history.base_session import changed_batches, log_rows, windows
+from windlass.history.base_store import BaseStore
+from windlass.history.blobs import file_digest, visible_files
+from windlass.history.numbering import SessionReader
 from windlass.history.packing import CallRow, EditRow, ImageRow, OutcomeRow
 from windlass.messages import from_dict
 
