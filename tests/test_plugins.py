@@ -18,6 +18,8 @@ import windlass
 from tests.support.architecture import ROOT, imports_of, tree_of
 from windlass import public
 from windlass.errors import UsageError
+from windlass.importing import formats
+from windlass.importing.streams import recordings
 from windlass.messages import Message
 from windlass.settings import plugins
 
@@ -129,6 +131,22 @@ def test_what_is_not_installed_is_told_with_the_command_that_installs_it(
             plugins.load_plugin(group, name)
         assert f"{name!r}" in str(caught.value)
         assert f"pip install 'windlass[{extra}]'" in str(caught.value)
+
+
+def test_of_an_unknown_file_more_formats_are_told_where_they_are_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "odd.json").write_text('{"odd": 1}')
+    monkeypatch.setattr(formats, "announced", lambda group: ())
+    formats.formats.cache_clear()
+    with pytest.raises(
+        UsageError, match=r"chat; for more: pip install 'windlass\[otel,importers\]'"
+    ):
+        list(recordings(tmp_path / "odd.json"))
+    monkeypatch.undo()
+    formats.formats.cache_clear()
+    with pytest.raises(UsageError, match=r"chat$"):
+        list(recordings(tmp_path / "odd.json"))
 
 
 def test_what_this_workspace_adds_is_what_the_core_knows() -> None:

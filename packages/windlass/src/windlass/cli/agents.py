@@ -23,6 +23,7 @@ from windlass.importing.agent_folders import (
     find_agent_session,
     is_number,
 )
+from windlass.importing.formats import more_formats
 from windlass.importing.recording import ESTIMATED, Recording
 from windlass.importing.streams import recordings
 from windlass.report.ranking import By, folder_report, project_of
@@ -65,7 +66,7 @@ def _cost(session: AgentSession) -> NumberCell:
 def _nothing() -> str:
     looked = ", ".join(str(folder.path) for folder in agent_folders())
     where = f" in {looked}" if looked else ": no folder of a coding agent is there"
-    return f"no session of a coding agent was found{where}; name a file, a folder or a session"
+    return f"no session of a coding agent was found{where}; name a file, a folder or a session{more_formats()}"
 
 
 def _began(session: AgentSession) -> str:

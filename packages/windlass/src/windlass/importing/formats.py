@@ -103,6 +103,13 @@ def readable_formats() -> Mapping[str, FileFormat]:
     return {one.name: one for one in formats() if one.reader}
 
 
+def more_formats() -> str:
+    """Return the end of a sentence: what installs formats that are not here (empty: all are)."""
+    known = readable_formats()
+    extras = dict.fromkeys(extra for name, extra in EXTRAS[IMPORTERS].items() if name not in known)
+    return f"; for more: pip install 'windlass[{','.join(extras)}]'" if extras else ""
+
+
 def named_format(name: str) -> FileFormat:
     """Return the format of a name that is read. Raises UsageError."""
     known = readable_formats()

@@ -12,6 +12,7 @@ from windlass.importing.claude_code import SIDE_CHAIN
 from windlass.importing.formats import (
     BODIES,
     FileFormat,
+    more_formats,
     named_format,
     readable_formats,
     recognise,
@@ -107,7 +108,7 @@ def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
     keys = ", ".join(map(str, list(file.head[0])[:6])) or "nothing"
     raise UsageError(
         f"{str(file.path)!r} is not a recording of a known format: its first object has {keys};"
-        f" known formats: {', '.join(readable_formats())}"
+        f" known formats: {', '.join(readable_formats())}{more_formats()}"
     )
 
 
