@@ -66,7 +66,8 @@ def _cost(session: AgentSession) -> NumberCell:
 def _nothing() -> str:
     looked = ", ".join(str(folder.path) for folder in agent_folders())
     where = f" in {looked}" if looked else ": no folder of a coding agent is there"
-    return f"no session of a coding agent was found{where}; name a file, a folder or a session{more_formats()}"
+    found = f"no session of a coding agent was found{where}"
+    return f"{found}; name a file, a folder or a session{more_formats()}"
 
 
 def _began(session: AgentSession) -> str:
