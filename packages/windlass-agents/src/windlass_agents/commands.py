@@ -200,10 +200,18 @@ def run(
     answer(results.options(agent, store).arguments())
 
 
+_COMMANDS = [try_, install, status, report, uninstall, run]
+agent = CommandGroup(
+    name="agent",
+    help="Shorten tool results of coding agents before their models see them.",
+    commands=_COMMANDS,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 hook = CommandGroup(
     name="hook",
-    help="Shorten tool results of coding agents before their models see them.",
-    commands=[try_, install, status, report, uninstall, run],
+    help="The former name of `windlass agent`, for one release.",
+    commands=_COMMANDS,
     no_args_is_help=True,
     rich_markup_mode=None,
 )

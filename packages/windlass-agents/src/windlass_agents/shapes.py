@@ -165,6 +165,26 @@ def shape_of(shapes: tuple[Shape, ...], tool: str, result: object) -> tuple[Shap
     return None
 
 
+def text_of_content(content: object) -> str | None:
+    """Return the text of a result as the messages API has it (None: it has none).
+
+    What is no text, such as a picture, stays beside it; several texts count as one.
+    """
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    texts = [one["text"] for one in blocks if _is_text(one)]
+    return "\n".join(texts) if texts else None
+
+
+def _is_text(block: object) -> bool:
+    match block:
+        case {"type": "text", "text": str()}:
+            return True
+        case _:
+            return False
+
+
 def _text(value: object) -> str | None:
     match value:
         case str():
