@@ -31,7 +31,7 @@ CLAUDE = {"2.1.121": "claude-code-oldest", "2.1.331": "claude-code-newest"}
 OPENCODE = "1.18.33"
 AGENTS = (*(f"Claude Code {version}" for version in CLAUDE), f"opencode {OPENCODE}")
 WINDLASS = Path(sys.executable).with_name("windlass")
-HOOK = f"{WINDLASS} hook run claude-code"
+HOOK = f"{WINDLASS} agent run claude-code"
 PACKAGES = os.pathsep.join(
     str(Path(each.__file__ or "").parents[1]) for each in (windlass, windlass_agents)
 )
@@ -175,7 +175,7 @@ class Desk:
 
     def mod_options(self, *words: str) -> tuple[str, str]:
         """The options of Claude Code that load the mod; `words` are how it shortens results."""
-        command = shlex.join([*hook_command(), "hook", "run", "claude-code"])
+        command = shlex.join([*hook_command(), "agent", "run", "claude-code"])
         socket = client.mod_socket(str(self.state / "windlass"))
         folder = self.home / "mod"
         for name, text in mod_files(socket, command, {"": words}).items():

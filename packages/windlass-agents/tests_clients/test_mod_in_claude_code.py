@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import time
@@ -178,3 +179,33 @@ def test_what_the_journal_says_is_what_the_model_was_sent(pairs: dict[str, Pair]
     assert told["taken"] == len(shortened)
     assert not told["not_taken"]
     assert all(session.desk.recall_all().values())
+
+
+def test_the_mod_that_is_installed_is_loaded_and_gone_when_it_is_taken_away(desk: Desk) -> None:
+    desk.model.plans = {"short": [[RECORDS]]}
+    program = desk.home / "bin" / "claude"
+    program.parent.mkdir()
+    program.symlink_to(claude_binary(NEWEST))
+    desk.variables["PATH"] = os.pathsep.join((str(program.parent), desk.environment()["PATH"]))
+    for scope in ("--project", "--user"):
+        desk.windlass("agent", "install", "claude-code", scope)
+        session = desk.claude(NEWEST, "plan:short")
+        assert [line.outcome for line in desk.lines("claude-code", session)] == ["shortened"]
+        status = desk.windlass("agent", "status")
+        assert f"claude-code ({NEWEST}): the mod is installed for this {scope[2:]}" in status
+        desk.windlass("agent", "uninstall", "claude-code", scope)
+        session = desk.claude(NEWEST, "plan:short")
+        assert texts(asked(desk.exchanges, session)[-1]) == [records(60)]
+
+
+def test_a_version_without_mods_gets_the_hook(desk: Desk) -> None:
+    desk.model.plans = {"short": [[RECORDS]]}
+    program = desk.home / "bin" / "claude"
+    program.parent.mkdir()
+    program.symlink_to(claude_binary(OLDEST))
+    desk.variables["PATH"] = os.pathsep.join((str(program.parent), desk.environment()["PATH"]))
+    desk.model.forgiven = "temperature"
+    desk.windlass("agent", "install", "claude-code")
+    session = desk.claude(OLDEST, "plan:short")
+    assert [line.outcome for line in desk.lines("claude-code", session)] == ["shortened"]
+    assert "it is the hook" in desk.windlass("agent", "status")

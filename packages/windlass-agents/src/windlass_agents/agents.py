@@ -38,7 +38,7 @@ from windlass_agents.agent_events import (
     ToolEvent,
 )
 from windlass_agents.numbered_lines import NumberedLines
-from windlass_agents.shapes import CLAUDE_CODE, shape_of, text_of_content
+from windlass_agents.shapes import CLAUDE_CODE, CODEX, shape_of, text_of_content
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,9 @@ _MOMENTS: Final[Mapping[str, Moment]] = {
     "SessionEnd": "ended",
 }
 EVENTS: Final = (_AFTER, _FAILED, *_MOMENTS)
-"""The events that a hook is installed for."""
+"""The events that a hook of Claude Code is installed for."""
+CODEX_EVENTS: Final = (_AFTER, "SessionStart", "PostCompact", "Stop")
+"""Those of Codex."""
 
 
 class ClaudeCode:
@@ -120,9 +122,7 @@ class ClaudeCode:
         place = _place(payload)
         if event in (_AFTER, _FAILED):
             return _tool_event(payload, place, failed=event == _FAILED)
-        moment = _MOMENTS.get(event)
-        if moment == "began" and payload.get("source") in ("clear", "compact"):
-            moment = "compacted"
+        moment = _moment_of(payload)
         return None if moment is None else SessionEvent(place, moment)
 
     def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
@@ -134,6 +134,55 @@ class ClaudeCode:
         new = found[0].with_text(result, text)
         output = {"hookEventName": _AFTER, "updatedToolOutput": new}
         return json.dumps({"hookSpecificOutput": output})
+
+
+class Codex:
+    """The adapter of Codex, which calls hooks nearly as Claude Code does.
+
+    A hook replaces a result by blocking it: its model reads the reason, and nothing else.
+    """
+
+    name = "codex"
+
+    def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
+        """Return what Codex says. Raises ValueError where it is not Codex that says it."""
+        event = str(payload.get("hook_event_name") or "")
+        if not event or not payload.get("session_id"):
+            raise ValueError("no hook_event_name and session_id")
+        model, thread = payload.get("model"), payload.get("agent_id")
+        place = AgentPlace(
+            agent=self.name,
+            session=str(payload["session_id"]),
+            thread=thread if isinstance(thread, str) else "",
+            folder=Path(str(payload.get("cwd") or ".")),
+            model=f"openai/{model}" if isinstance(model, str) and model else None,
+        )
+        if event != _AFTER:
+            moment = _moment_of(payload)
+            return None if moment is None else SessionEvent(place, moment)
+        found = shape_of(CODEX, _tool(payload), payload.get("tool_response"))
+        arguments = payload.get("tool_input")
+        return ToolEvent(
+            place=place,
+            call_id=str(payload.get("tool_use_id") or ""),
+            tool=_tool(payload),
+            arguments=arguments if isinstance(arguments, Mapping) else {},
+            text=None if found is None else found[1],
+            shown_chars=0 if found is None else len(found[1]),
+        )
+
+    def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
+        """Return what Codex reads: nothing where the result stays."""
+        del payload
+        return "" if text is None else json.dumps({"decision": "block", "reason": text})
+
+
+def _moment_of(payload: Mapping[str, Any]) -> Moment | None:
+    """Return the moment that an event of a hook tells of."""
+    moment = _MOMENTS.get(str(payload.get("hook_event_name")))
+    if moment == "began" and payload.get("source") in ("clear", "compact"):
+        return "compacted"
+    return moment
 
 
 def _place(payload: Mapping[str, Any]) -> AgentPlace:
@@ -223,7 +272,7 @@ _STORED_AT: Final = re.compile(r"<persisted-output>\n.{0,200}saved to: (.+)")
 # The plugin of opencode (`opencode.js`) says what `tool.execute.after` gets in the plain contract,
 # and puts the text that comes back in the place of `output.output`.
 AGENTS: Final[Mapping[str, Adapter]] = {
-    one.name: one for one in (ClaudeCode(), Plain("opencode"), Plain("plain"))
+    one.name: one for one in (ClaudeCode(), Codex(), Plain("opencode"), Plain("plain"))
 }
 """The adapters of hooks by the names of the agents."""
 

@@ -64,7 +64,7 @@ class HookRequest:
     variables: Mapping[str, str]
     """Those of its environment that say where things are."""
     arguments: tuple[str, ...]
-    """The words that follow `windlass hook run`."""
+    """The words that follow `windlass agent run`."""
     payload: bytes
     door: Door = "hook"
 

@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from windlass import __version__
 
-NAME: Final = "windlass@windlass"
-"""The mod and its marketplace, as Claude Code names them."""
+MARKETPLACE: Final = "windlass"
+NAME: Final = f"windlass@{MARKETPLACE}"
+"""The mod, as Claude Code names it with its marketplace."""
 SINCE: Final = "2.1.287"
 """The first version of Claude Code that loads mods."""
 MAIN: Final = "windlass/hooks/main.js"
@@ -28,7 +29,7 @@ _SOCKET: Final = 'const SOCKET = ""'
 _COMMAND: Final = '"windlass agent run claude-code"'
 _VERSION: Final = re.compile(r'"version": "[^"]+"')
 
-OptionsByFolder = Mapping[str, Sequence[str]]
+OptionsByFolder: TypeAlias = Mapping[str, Sequence[str]]
 """The words that follow the agent's name in `windlass agent run`, by the folder for which the mod
 is installed; empty: for all folders of the user."""
 

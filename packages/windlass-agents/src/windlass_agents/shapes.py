@@ -148,12 +148,14 @@ CLAUDE_CODE: Final = (
 )
 """Claude Code. Edit, Write, agents, pictures and the rest have no text that may be shortened."""
 
+CODEX: Final = (Shape("a text", ("*",), "codex", "0.124.0", ("0.171.0",)),)
+"""Codex. What an MCP tool says there is an object, and stays."""
 OPENCODE: Final = (
     Shape("a text", ("*",), "opencode", "", ("1.18.33",), ("output",), typed={"output": str}),
 )
 PLAIN: Final = (Shape("a text", ("*",), "plain", "1", ("1",)),)
 
-SHAPES: Final = (*CLAUDE_CODE, *OPENCODE, *PLAIN)
+SHAPES: Final = (*CLAUDE_CODE, *CODEX, *OPENCODE, *PLAIN)
 """All that are known."""
 
 
