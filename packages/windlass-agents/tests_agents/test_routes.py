@@ -268,7 +268,7 @@ def test_the_line_says_what_the_report_says(inside: Inside, tmp_path: Path) -> N
     (line,) = inside.lines()
     assert said["calls"] == 2
     assert said["tokens"] == line.tokens_before - line.tokens_after
-    assert said["line"].startswith(f"windlass: 2 requests, {said['tokens']:,} tokens shorter")
+    assert said["line"].startswith(f"2 requests, {said['tokens']:,} tokens shorter")
 
 
 # ---- what is no such request --------------------------------------------------------------

@@ -232,7 +232,7 @@ def _start(folder: str) -> None:
 
 
 def count_failure(what: str, arguments: list[str]) -> None:
-    """Note a failure where `windlass hook status` finds it; nothing where that fails, too."""
+    """Note a failure where `windlass agent status` finds it; nothing where that fails, too."""
     try:
         path = os.path.join(own_folder(), FAILURES)
         agent, words = "".join(arguments[:1])[:40], " ".join(what.split())[:_MOST_WORDS]

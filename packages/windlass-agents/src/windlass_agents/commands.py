@@ -1,4 +1,4 @@
-"""Commands for coding agents: hook, recall, mcp."""
+"""Commands for coding agents: agent, recall, mcp."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def try_(
     policy: _Policy = None,
     workers: Processes = None,
 ) -> None:
-    """Say what the hook would have saved or cost on your own sessions. Nothing is installed."""
+    """Say what it would have saved or cost on your own sessions. Nothing is installed."""
     import os
 
     from windlass.public import override, read_settings
@@ -106,7 +106,7 @@ def install(
     results: _ResultOptions,
     store: StoreOption = None,
 ) -> None:
-    """Install the hook: results of tools are shortened before the model sees them."""
+    """Install mod or hook: results of tools are shortened before the model sees them."""
     from windlass_agents import client, installing, mod_installing
     from windlass_agents.hook_text import print_notes_of_install
 
@@ -150,7 +150,7 @@ def uninstall(
     user: _ForUser = False,
     dry_run: _DryRun = False,
 ) -> None:
-    """Take the hook away again, and nothing else."""
+    """Take away what install wrote, and nothing else."""
     from windlass_agents import installing, mod_installing
 
     scope = _scope(project=project, user=user)
@@ -165,7 +165,7 @@ def uninstall(
 
 @command()
 def status(*, store: StoreOption = None) -> None:
-    """Say which agents have the hook, and whether they took what it answered."""
+    """Say which door of which agent is open and why, and whether short forms were taken."""
     from windlass.public import read_settings
     from windlass_agents.hook_text import print_status
     from windlass_agents.installing import installed_store
@@ -185,7 +185,7 @@ def report(
     ] = "7d",
     store: StoreOption = None,
 ) -> None:
-    """Say what the hook saved, from what happened, beside what sending everything would cost."""
+    """Say what was saved, from what happened, beside what sending everything would cost."""
     from windlass.public import override, read_settings, read_time
     from windlass_agents.hook_text import print_hook_report
     from windlass_agents.installing import installed_store

@@ -82,9 +82,9 @@ def line_of(figures: Mapping[str, Any]) -> str:
     match figures:
         case {"calls": int(calls), "tokens": int(tokens), "dollars": int() | float() as dollars}:
             saved = f"saved {money(dollars)}" if dollars >= 0 else f"cost {money(-dollars)} more"
-            return f"windlass: {many(calls, 'request')}, {tokens:,} tokens shorter, {saved}"
+            return f"{many(calls, 'request')}, {tokens:,} tokens shorter, {saved}"
         case {"calls": int(calls), "tokens": int(tokens)}:
-            return f"windlass: {many(calls, 'request')}, {tokens:,} tokens shorter"
+            return f"{many(calls, 'request')}, {tokens:,} tokens shorter"
         case _:
             return ""
 
