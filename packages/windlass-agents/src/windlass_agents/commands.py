@@ -87,6 +87,21 @@ class _ResultOptions:
         return HookOptions(agent, store, self.policy, read_share(self.holdout), self.redact)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    """What is installed."""
+
+    plugin: Annotated[
+        Path | None, Option(help="Write a plugin for Claude Code into this folder, to be shared.")
+    ] = None
+    mcp: Annotated[
+        bool, Option("--mcp", help="Install the MCP server as well, for the tool `recall`.")
+    ] = False
+    hook: Annotated[
+        bool, Option("--hook", help="In Claude Code, the hook also where a mod would do.")
+    ] = False
+
+
 @command(has_json=False)
 def install(
     agent: _Agent,
@@ -94,15 +109,7 @@ def install(
     project: _ForProject = False,
     user: _ForUser = False,
     dry_run: _DryRun = False,
-    plugin: Annotated[
-        Path | None, Option(help="Write a plugin for Claude Code into this folder, to be shared.")
-    ] = None,
-    mcp: Annotated[
-        bool, Option("--mcp", help="Install the MCP server as well, for the tool `recall`.")
-    ] = False,
-    hook: Annotated[
-        bool, Option("--hook", help="In Claude Code, the hook also where a mod would do.")
-    ] = False,
+    parts: _Parts,
     results: _ResultOptions,
     store: StoreOption = None,
 ) -> None:
@@ -119,27 +126,27 @@ def install(
     place = None if store is None else str(Path(store).expanduser().absolute())
     options = results.options(_known(agent), place)
     scope, is_mod = _scope(project=project, user=user), False
-    if plugin is not None:
+    if parts.plugin is not None:
         if agent != "claude-code":
             raise UsageError("--plugin: only Claude Code has plugins of this kind")
-        changes = installing.plugin_files(plugin, options, mcp=mcp)
+        changes = installing.plugin_files(parts.plugin, options, mcp=parts.mcp)
     else:
         if agent != "claude-code":
             changes = installing.install(agent, scope, options)
-        elif hook or (why := mod_installing.why_no_mod(installing.agent_version(agent))):
-            note("the hook is installed: " + ("--hook" if hook else why))
+        elif parts.hook or (why := mod_installing.why_no_mod(installing.agent_version(agent))):
+            note("the hook is installed: " + ("--hook" if parts.hook else why))
             changes = mod_installing.install_hook(scope, options)
         else:
             is_mod = True
             changes = mod_installing.install(scope, options)
-        if mcp:
+        if parts.mcp:
             changes += installing.install_mcp(agent, scope, options)
     _make(changes, "it is installed so already", dry_run=dry_run)
     if not dry_run:
-        if plugin is None:
+        if parts.plugin is None:
             with suppress(OSError):  # the first event starts it
                 client.start()
-        print_notes_of_install(agent, scope, plugin, is_mod=is_mod)
+        print_notes_of_install(agent, scope, parts.plugin, is_mod=is_mod)
 
 
 @command(has_json=False)

@@ -50,6 +50,10 @@ def why_no_mod(version: str | None) -> str:
         return f"no Claude Code was found that says its version: mods load from {SINCE} on"
     if is_before(version, SINCE):
         return f"mods load from {SINCE} on"
+    try:
+        mod_folder()
+    except OSError as error:
+        return str(error)
     return ""
 
 

@@ -23,7 +23,7 @@ function optionsHere() {
 
 async function ask($, route, event) {
   const now = await $.clock.now()
-  if (now < restUntil) return {}
+  if (now < restUntil || !place.session_id) return {}
   const body = JSON.stringify({ agent: "claude-code", options: optionsHere(), event })
   const request = { method: "POST", body, socketPath: SOCKET }
   const reply = $.http.fetch(`http://windlass/${route}`, request).catch(() => undefined)
@@ -37,13 +37,14 @@ async function ask($, route, event) {
   }
 }
 
+function remember(e) {
+  place = { session_id: e.session_id, transcript_path: e.transcript_path, cwd: e.cwd }
+}
+
 // A moment in the words of Claude Code's hooks, once these have run.
 async function tell($, e, next) {
   const result = await next(e)
-  if (e.hook_event_name === "SessionStart") {
-    place = { session_id: e.session_id, transcript_path: e.transcript_path, cwd: e.cwd }
-    calls.clear()
-  }
+  if (e.hook_event_name !== "SubagentStop") remember(e)
   await ask($, "moment", e)
   return result
 }
@@ -83,6 +84,10 @@ const asItWas = ($, e, next) => next(e)
 
 export function register(on) {
   on("classic.SessionStart", async ($, e, next) => tell($, e, next)).catch(asItWas)
+  on("classic.UserPromptSubmit", async ($, e, next) => {
+    remember(e) // where the mod is loaded when the session goes on already
+    return next(e)
+  }).catch(asItWas)
   on("classic.PostCompact", async ($, e, next) => tell($, e, next)).catch(asItWas)
   on("classic.Stop", async ($, e, next) => {
     const result = await tell($, e, next)
