@@ -1,9 +1,10 @@
-"""What a hook costs: processor time and wall time of `windlass hook run`, event by event.
+"""What a hook costs: processor time and wall time of `windlass agent run`, event by event.
 
 Run: python bench/bench_hook.py [--events 40] [--json]
 
 Each event is a new result of a tool of 1, 50 or 500 kB, told by a new process, as an agent does
-with the command that `windlass hook install` writes.
+with the command that `windlass agent install` writes; rows of the mod are requests to the process
+that stays, without the time that the agent itself takes for them.
 The processor time is that of the short process, its start included, and of the one that stays,
 together. The bar is 50 ms at 50 kB (p95). The last rows are the first event of a user, for which
 the process that stays has to start: how long the agent waits, and what both processes take.
@@ -12,18 +13,22 @@ the process that stays has to start: how long the agent waits, and what both pro
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 import windlass
+from windlass_agents import client
 from windlass_agents.installing import hook_command
 
 KILOBYTES = (1, 50, 500)
@@ -60,18 +65,36 @@ class Agent:
         self.folder = folder
         self.calls = 0
 
-    def run(self, kilobytes: int) -> tuple[Cost, bool]:
-        """What an event took, and whether it was answered; the staying process is not counted."""
+    def event(self, kilobytes: int) -> dict[str, object]:
+        """A new result."""
         self.calls += 1
-        told = {
+        return {
             "session": f"session of {kilobytes} kB",
             "call_id": f"c{self.calls}",
             "tool": "bash",
             "arguments": {"command": f"make part-{self.calls}"},
             "text": output(kilobytes, self.calls),
             "model": "anthropic/claude-sonnet-4-5",
+            "folder": str(self.folder),
         }
-        words = [*hook_command(), "hook", "run", "plain"]
+
+    def ask(self, kilobytes: int) -> tuple[Cost, bool]:
+        """What a request took as the mod makes it, and whether it was answered."""
+        body = json.dumps({"agent": "plain", "event": self.event(kilobytes)})
+        began = time.perf_counter()
+        connection = http.client.HTTPConnection("windlass")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(client.mod_socket(str(self.state / "windlass")))
+        connection.request("POST", "/result", body)
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        return Cost(0.0, 0.0, 1000 * (time.perf_counter() - began)), answer.status == HTTPStatus.OK
+
+    def run(self, kilobytes: int) -> tuple[Cost, bool]:
+        """What an event took, and whether it was answered; the staying process is not counted."""
+        told = self.event(kilobytes)
+        words = [*hook_command(), "agent", "run", "plain"]
         began = time.perf_counter()
         process = subprocess.Popen(
             words,
@@ -136,7 +159,11 @@ def new_agent() -> Iterator[Agent]:
             time.sleep(0.1)
 
 
-def warm_costs(kilobytes: int, events: int) -> list[Cost]:
+Way = Callable[[Agent, int], tuple[Cost, bool]]
+"""By which way an agent tells a result of so many kilobytes."""
+
+
+def warm_costs(kilobytes: int, events: int, way: Way) -> list[Cost]:
     """What each of some events took where the process stays already."""
     with new_agent() as agent:
         until = time.monotonic() + MOST_S
@@ -145,8 +172,8 @@ def warm_costs(kilobytes: int, events: int) -> list[Cost]:
         process, costs = agent.staying(), []
         for _ in range(events):
             before = processor_ms(process)
-            cost, is_answered = agent.run(kilobytes)
-            assert is_answered, "the hook did not answer"
+            cost, is_answered = way(agent, kilobytes)
+            assert is_answered, "the process did not answer"
             costs.append(Cost(cost.client, processor_ms(process) - before, cost.wall))
         return costs
 
@@ -182,16 +209,20 @@ def row(costs: list[Cost]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What `windlass hook run` costs an event.")
+    parser = argparse.ArgumentParser(description="What `windlass agent run` costs an event.")
     parser.add_argument("--events", type=int, default=40)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    rows = {f"{size} kB": row(warm_costs(size, options.events)) for size in KILOBYTES}
+    rows = {
+        f"{size} kB{word}": row(warm_costs(size, options.events, way))
+        for word, way in (("", Agent.run), (", mod", Agent.ask))
+        for size in KILOBYTES
+    }
     rows["first event"] = row([cold_cost() for _ in range(5)])
     if options.json:
         print(json.dumps(rows, indent=2))
         return
-    print(f"windlass hook run, {options.events} events each, milliseconds (p50 / p95)")
+    print(f"windlass agent run, {options.events} events each, milliseconds (p50 / p95)")
     print(f"{'result':<12} {'short process':>16} {'process stays':>16} {'both':>16} {'wall':>16}")
     for name, cells in rows.items():
         pairs = (

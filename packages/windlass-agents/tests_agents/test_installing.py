@@ -55,7 +55,7 @@ def test_an_empty_home_gets_settings_and_loses_them_again(line: CommandLine) -> 
     assert tuple(hooks) == EVENTS
     [group] = hooks["PostToolUse"]
     command = group["hooks"][0]["command"]
-    assert command.endswith("hook run claude-code")
+    assert command.endswith("agent run claude-code")
     assert group["matcher"] == "*"
     assert f'+            "command": "{command}"' in said.out
     assert line("hook", "uninstall", "claude-code", "--user").code == 0
@@ -75,7 +75,7 @@ def test_what_is_installed_stands_beside_what_others_installed(line: CommandLine
         "it is installed so already"
     )
     line("hook", "install", "claude-code", "--policy", "lean")  # other options replace the first
-    assert path.read_text().count("hook run claude-code") == len(EVENTS)
+    assert path.read_text().count("agent run claude-code") == len(EVENTS)
     assert line("hook", "uninstall", "claude-code").code == 0
     assert path.read_text() == OTHERS
 
@@ -194,7 +194,7 @@ def test_an_installation_starts_the_process_that_answers(
 def test_a_dry_run_shows_the_difference_and_writes_nothing(line: CommandLine) -> None:
     path = settings(line, OTHERS)
     said = line("hook", "install", "claude-code", "--mcp", "--dry-run")
-    assert "hook run claude-code" in said.out
+    assert "agent run claude-code" in said.out
     assert '+    "windlass": {' in said.out
     assert path.read_text() == OTHERS
     assert not (line.folder / ".mcp.json").exists()
@@ -218,7 +218,7 @@ def test_a_plugin_is_a_folder_to_share(line: CommandLine) -> None:
     assert about["name"] == "windlass"
     assert tuple(hooks) == EVENTS
     # Whoever gets it has another machine: the command is the bare name.
-    assert hooks["PostToolUse"][0]["hooks"][0]["command"] == "windlass hook run claude-code"
+    assert hooks["PostToolUse"][0]["hooks"][0]["command"] == "windlass agent run claude-code"
     assert servers == {"windlass": {"command": "windlass", "args": ["mcp"]}}
     assert not settings(line).exists()
 
@@ -227,7 +227,7 @@ def test_opencode_gets_a_plugin_of_its_own(line: CommandLine) -> None:
     line("hook", "install", "opencode", "--user", "--policy", "lean")
     path = line.folder / "home/.config/opencode/plugin/windlass.js"
     text = path.read_text()
-    assert '"hook", "run", "opencode", "--policy", "lean"]' in text
+    assert '"agent", "run", "opencode", "--policy", "lean"]' in text
     assert "tool.execute.after" in text
     assert "installed for this user" in line("hook", "status").out
     assert line("hook", "uninstall", "opencode", "--user").code == 0

@@ -32,7 +32,7 @@ def test_a_hook_that_would_have_paid_says_how_much(
     assert said.code == 0
     verdict, install = said.out.splitlines()[-2:]
     assert verdict.startswith("on this session it would have saved")
-    assert install == "install it: windlass hook install claude-code"
+    assert install == "install it: windlass agent install claude-code"
     best = windlass("hook", "try", str(agent.transcript), "--json").json["best"][0]
     assert best["tool"] == "Bash"
     assert best["calls"] == 8

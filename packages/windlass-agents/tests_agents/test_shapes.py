@@ -174,4 +174,4 @@ def test_lines_that_the_agent_numbers_stand_at_their_own_places(
 def test_each_shape_says_since_when_and_where_it_was_tried(shape: Shape) -> None:
     assert shape.since or shape.agent == "opencode"  # since when is not known
     assert shape.tested
-    assert shape.agent in {"claude-code", "opencode", "plain"}
+    assert shape.agent in {"claude-code", "codex", "opencode", "plain"}

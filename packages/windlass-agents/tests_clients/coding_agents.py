@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -18,8 +19,10 @@ import windlass_agents
 from tests_clients import many_lines
 from tests_clients.model_server import MODEL, REFERENCE, Exchange, ModelServer
 from tests_clients.plans import write_project
-from windlass_agents import agents
+from windlass_agents import agents, client
 from windlass_agents.agents import EVENTS
+from windlass_agents.installing import hook_command
+from windlass_agents.mod_files import mod_files
 
 ROOT = Path(__file__).parents[3]
 MODULES = ROOT / ".venv-clients" / "node_modules"
@@ -28,7 +31,7 @@ CLAUDE = {"2.1.121": "claude-code-oldest", "2.1.331": "claude-code-newest"}
 OPENCODE = "1.18.33"
 AGENTS = (*(f"Claude Code {version}" for version in CLAUDE), f"opencode {OPENCODE}")
 WINDLASS = Path(sys.executable).with_name("windlass")
-HOOK = f"{WINDLASS} hook run claude-code"
+HOOK = f"{WINDLASS} agent run claude-code"
 PACKAGES = os.pathsep.join(
     str(Path(each.__file__ or "").parents[1]) for each in (windlass, windlass_agents)
 )
@@ -169,6 +172,16 @@ class Desk:
         path = (folder or self.project) / ".claude" / "settings.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"hooks": entries}), encoding="utf-8")
+
+    def mod_options(self, *words: str) -> tuple[str, str]:
+        """The options of Claude Code that load the mod; `words` are how it shortens results."""
+        command = shlex.join([*hook_command(), "agent", "run", "claude-code"])
+        socket = client.mod_socket(str(self.state / "windlass"))
+        folder = self.home / "mod"
+        for name, text in mod_files(socket, command, {"": words}).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        return "--plugin-dir", str(folder / "windlass")
 
     def start_claude(self, version: str, prompt: str, *options: str) -> subprocess.Popen[str]:
         """Start Claude Code without a terminal."""

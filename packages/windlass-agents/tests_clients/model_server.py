@@ -12,6 +12,7 @@ import json
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -59,6 +60,7 @@ class Exchange:
     """The places of signed blocks that the model does not read, where the client allows that."""
     answer: Sequence[Mapping[str, Any]] = ()
     usage: Usage = field(default_factory=lambda: Usage(0, 0, 0, 0))
+    time: float = field(default_factory=time.monotonic)
 
     @property
     def thread(self) -> tuple[str, str]:

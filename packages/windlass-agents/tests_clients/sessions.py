@@ -12,6 +12,7 @@ from tests_clients.coding_agents import HOOK, Desk, Noted, asked, plugin_text
 from tests_clients.model_server import MODEL, Exchange, Usage, blocks
 from tests_clients.plans import claude_plan, opencode_plan
 from windlass.caching.rates import cost
+from windlass_agents.agent_events import Door
 
 TURNS = 25
 MODEL_NAME = f"anthropic/{MODEL}"
@@ -64,12 +65,13 @@ def _session(desk: Desk, agent: str, name: str) -> Session:
     return Session(desk, name, asked(desk.exchanges, name), lines)
 
 
-def claude_session(desk: Desk, version: str, *, hook: bool) -> Session:
-    """25 answers in Claude Code."""
+def claude_session(desk: Desk, version: str, door: Door | None = None) -> Session:
+    """25 answers in Claude Code, with one of our doors or without."""
     desk.model.plans = {"long": claude_plan(desk.project)}
-    if hook:
+    if door == "hook":
         desk.set_hooks(HOOK)
-    return _session(desk, "claude-code", desk.claude(version, "plan:long"))
+    options = desk.mod_options() if door == "mod" else ()
+    return _session(desk, "claude-code", desk.claude(version, "plan:long", *options))
 
 
 def opencode_session(desk: Desk, *, plugin: bool) -> Session:
@@ -92,7 +94,8 @@ def pair_of(agent: str, new_desk: Callable[[], Desk]) -> Pair:
     name, _, version = agent.rpartition(" ")
     if name == "opencode":
         return Pair(*(opencode_session(new_desk(), plugin=each) for each in (False, True)))
-    return Pair(*(claude_session(new_desk(), version, hook=each) for each in (False, True)))
+    doors: tuple[Door | None, ...] = None, "hook"
+    return Pair(*(claude_session(new_desk(), version, each) for each in doors))
 
 
 def broken_rules(steps: list[Exchange]) -> Iterator[str]:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 )
 COUNT = 60
 RECORDS: Call = ("table_records", {"count": COUNT})
-COMMAND = '["windlass", "hook", "run", "opencode"]'
+COMMAND = '["windlass", "agent", "run", "opencode"]'
 
 
 def test_two_subagents_and_their_parent_are_kept_apart(desk: Desk) -> None:

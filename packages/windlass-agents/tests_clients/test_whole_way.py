@@ -27,7 +27,7 @@ def test_a_hook_is_tried_installed_used_and_reported(desk: Desk) -> None:
     tried = desk.windlass("hook", "try")
     assert "on this session it would have" in tried
     installed = desk.windlass("hook", "install", "claude-code")
-    assert "hook run claude-code" in installed
+    assert "agent run claude-code" in installed
     session = desk.claude(NEWEST, "plan:after")
     [line] = desk.lines("claude-code", session)
     assert line.outcome == "shortened"

@@ -1,4 +1,4 @@
-"""What an agent starts at each event: `python -P …/windlass_agents/__main__.py hook run AGENT`."""
+"""What an agent starts at each event: `python -P …/windlass_agents/__main__.py agent run AGENT`."""
 
 import sys
 

@@ -11,6 +11,10 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from windlass.public import redacted_json, redacted_text
 from windlass_agents import shell_words
 
+Door: TypeAlias = Literal["hook", "mod"]
+"""By which way an agent tells what happens: `hook`: a program that it starts at each event; `mod`:
+code of ours that runs inside it."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentPlace:
@@ -75,9 +79,11 @@ class ToolEvent:
     shown_chars: int
     """The characters that the agent itself would show of it: it may truncate a long result."""
     failed: bool = False
-    """Whether the tool failed: such a result stays as it is."""
+    """Whether the tool failed and the agent takes nothing in the place of what it said."""
     fits: Callable[[str, str], bool] | None = None
     """Whether a text may stand in the place of the original, where not each may."""
+    as_shown: Callable[[str], str] = str
+    """What the model is shown where a text is to stand in the place of the original."""
     earlier: tuple[SeenCall, ...] = ()
     """Results that the model sees from before, where the agent tells of them."""
 

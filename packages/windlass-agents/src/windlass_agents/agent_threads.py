@@ -135,7 +135,9 @@ class Tail:
             self.model = node.call.model
         message = record.get("message")
         for block in message.get("content") or () if isinstance(message, Mapping) else ():
-            if isinstance(block, Mapping) and block.get("type") == "tool_result":
+            is_result = isinstance(block, Mapping) and block.get("type") == "tool_result"
+            # Of a result that was rewritten the transcript has both: the model saw the block.
+            if is_result and record.get("toolResultRewritten") is not True:
                 self._note(str(block.get("tool_use_id")), record.get("toolUseResult"))
         at, new = node, set(nodes[before:])
         while at in new and at is not self._end and at is not None:

@@ -5,6 +5,8 @@ Claude Code, and each agent that calls hooks as it does.
 A hook gets an object with `hook_event_name` and answers `hookSpecificOutput` with
 `updatedToolOutput` in the shape of `tool_response`.
 
+Where a mod of ours runs inside Claude Code, it tells more, and more may be replaced.
+
 The contract for every other client: one JSON object in, one out.
 
 In: `{"session": "s1", "tool": "bash", "arguments": {"command": "ls"}, "text": "..."}`, and where
@@ -17,6 +19,7 @@ Out: `{"text": "..."}`, what the model is to see; `{}`: what the tool said.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +30,15 @@ from windlass_agents._earlier import read_stored
 from windlass_agents.agent_events import (
     Adapter,
     AgentPlace,
+    Door,
     HookEvent,
     Moment,
     SeenCall,
     SessionEvent,
     ToolEvent,
 )
-from windlass_agents.shapes import CLAUDE_CODE, shape_of
+from windlass_agents.numbered_lines import NumberedLines
+from windlass_agents.shapes import CLAUDE_CODE, CODEX, shape_of, text_of_content
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +101,13 @@ _MOMENTS: Final[Mapping[str, Moment]] = {
     "SessionEnd": "ended",
 }
 EVENTS: Final = (_AFTER, _FAILED, *_MOMENTS)
-"""The events that a hook is installed for."""
+"""The events that a hook of Claude Code is installed for."""
+CODEX_EVENTS: Final = (_AFTER, "SessionStart", "PostCompact", "Stop")
+"""Those of Codex."""
 
 
 class ClaudeCode:
-    """The adapter."""
+    """The adapter of its hooks."""
 
     name = "claude-code"
 
@@ -115,9 +122,7 @@ class ClaudeCode:
         place = _place(payload)
         if event in (_AFTER, _FAILED):
             return _tool_event(payload, place, failed=event == _FAILED)
-        moment = _MOMENTS.get(event)
-        if moment == "began" and payload.get("source") in ("clear", "compact"):
-            moment = "compacted"
+        moment = _moment_of(payload)
         return None if moment is None else SessionEvent(place, moment)
 
     def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
@@ -129,6 +134,55 @@ class ClaudeCode:
         new = found[0].with_text(result, text)
         output = {"hookEventName": _AFTER, "updatedToolOutput": new}
         return json.dumps({"hookSpecificOutput": output})
+
+
+class Codex:
+    """The adapter of Codex, which calls hooks nearly as Claude Code does.
+
+    A hook replaces a result by blocking it: its model reads the reason, and nothing else.
+    """
+
+    name = "codex"
+
+    def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
+        """Return what Codex says. Raises ValueError where it is not Codex that says it."""
+        event = str(payload.get("hook_event_name") or "")
+        if not event or not payload.get("session_id"):
+            raise ValueError("no hook_event_name and session_id")
+        model, thread = payload.get("model"), payload.get("agent_id")
+        place = AgentPlace(
+            agent=self.name,
+            session=str(payload["session_id"]),
+            thread=thread if isinstance(thread, str) else "",
+            folder=Path(str(payload.get("cwd") or ".")),
+            model=f"openai/{model}" if isinstance(model, str) and model else None,
+        )
+        if event != _AFTER:
+            moment = _moment_of(payload)
+            return None if moment is None else SessionEvent(place, moment)
+        found = shape_of(CODEX, _tool(payload), payload.get("tool_response"))
+        arguments = payload.get("tool_input")
+        return ToolEvent(
+            place=place,
+            call_id=str(payload.get("tool_use_id") or ""),
+            tool=_tool(payload),
+            arguments=arguments if isinstance(arguments, Mapping) else {},
+            text=None if found is None else found[1],
+            shown_chars=0 if found is None else len(found[1]),
+        )
+
+    def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
+        """Return what Codex reads: nothing where the result stays."""
+        del payload
+        return "" if text is None else json.dumps({"decision": "block", "reason": text})
+
+
+def _moment_of(payload: Mapping[str, Any]) -> Moment | None:
+    """Return the moment that an event of a hook tells of."""
+    moment = _MOMENTS.get(str(payload.get("hook_event_name")))
+    if moment == "began" and payload.get("source") in ("clear", "compact"):
+        return "compacted"
+    return moment
 
 
 def _place(payload: Mapping[str, Any]) -> AgentPlace:
@@ -174,16 +228,60 @@ def _tool_event(payload: Mapping[str, Any], place: AgentPlace, *, failed: bool) 
     )
 
 
+class ClaudeCodeMod(ClaudeCode):
+    """The adapter of Claude Code's mod, which tells a result as the model is about to see it.
+
+    A result is `{"session_id", "tool_use_id", "tool_name", "tool_input", "content"}`, and where
+    they are known `agent_id`, `transcript_path`, `cwd` and `model`; `content` is what a block of
+    the messages API has. All else that happens is told in the words of the hooks.
+    """
+
+    def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
+        """Return what the mod says. Raises ValueError where the session is missing."""
+        if payload.get("hook_event_name"):
+            return super().read_event(payload)
+        if not payload.get("session_id"):
+            raise ValueError("no session_id")
+        place = _place(payload)
+        shown, arguments = text_of_content(payload.get("content")), payload.get("tool_input")
+        file = NumberedLines.read(shown) if shown is not None and _tool(payload) == _READ else None
+        match = None if shown is None else _STORED_AT.match(shown)
+        whole = None if match is None else read_stored(match[1].strip(), place.transcript)
+        # A failed result may be replaced as any other: the mark that it failed stays.
+        return ToolEvent(
+            place=place,
+            call_id=str(payload.get("tool_use_id") or ""),
+            tool=_tool(payload),
+            arguments=arguments if isinstance(arguments, Mapping) else {},
+            text=whole or (shown if file is None else file.text),
+            shown_chars=len(shown or "" if file is None else file.text),
+            fits=None if file is None else file.fits,
+            as_shown=str if file is None else file.with_numbers,
+        )
+
+    def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
+        """Return what the mod reads."""
+        del payload
+        return json.dumps({} if text is None else {"text": text})
+
+
+_READ: Final = "Read"
+_STORED_AT: Final = re.compile(r"<persisted-output>\n.{0,200}saved to: (.+)")
+"""How Claude Code begins what it shows of a result that it stored."""
+
 # The plugin of opencode (`opencode.js`) says what `tool.execute.after` gets in the plain contract,
 # and puts the text that comes back in the place of `output.output`.
 AGENTS: Final[Mapping[str, Adapter]] = {
-    one.name: one for one in (ClaudeCode(), Plain("opencode"), Plain("plain"))
+    one.name: one for one in (ClaudeCode(), Codex(), Plain("opencode"), Plain("plain"))
 }
-"""The adapters by the names of the agents."""
+"""The adapters of hooks by the names of the agents."""
+
+_INSIDE: Final[Mapping[str, Adapter]] = {ClaudeCode.name: ClaudeCodeMod()}
+"""The adapters of code of ours that runs inside an agent."""
 
 
-def adapter_of(agent: str) -> Adapter:
+def adapter_of(agent: str, door: Door = "hook") -> Adapter:
     """Return the adapter of an agent. Raises UsageError for a name that there is not."""
     if agent not in AGENTS:
         raise UsageError(f"there is no adapter for {agent!r}; {did_you_mean(agent, AGENTS)}")
-    return AGENTS[agent]
+    return _INSIDE.get(agent, AGENTS[agent]) if door == "mod" else AGENTS[agent]

@@ -76,7 +76,7 @@ def ask(arguments: list[str], payload: bytes, until: float) -> bytes:
             time.sleep(_TRY_AGAIN_S)
     until = time.monotonic() + WAIT_S
     try:
-        told = {name: value for name, value in os.environ.items() if _is_told(name)}
+        told = {name: value for name, value in os.environ.items() if is_told(name)}
         header = [os.getcwd(), *(f"{name}={value}" for name, value in told.items()), "", *arguments]
         data = "\0".join(header).encode(errors="surrogateescape")
         connection.settimeout(max(0.05, until - time.monotonic()))
@@ -100,7 +100,8 @@ def _print(answer: bytes) -> None:
         answer = answer[os.write(1, answer) :]
 
 
-def _is_told(name: str) -> bool:
+def is_told(name: str) -> bool:
+    """Return whether a variable of an agent's environment is handed over."""
     return name.startswith("WINDLASS_") or name in ("CLAUDE_PROJECT_DIR", "HOME", "PATH")
 
 
@@ -157,7 +158,19 @@ def _is_own(folder: str) -> bool:
 def address(folder: str) -> str:
     """Return the path of the socket of this version and this Python, without its suffix."""
     mine = f"{__version__}\0{sys.prefix}\0{__file__}"
-    name = f"hook-{zlib.crc32(mine.encode(errors='surrogateescape')):08x}"
+    return _short_path(folder, f"hook-{zlib.crc32(mine.encode(errors='surrogateescape')):08x}")
+
+
+def mod_socket(folder: str) -> str:
+    """Return the path of the link to the socket of the process that was asked last.
+
+    Code of ours inside an agent knows this one, of whichever version it is.
+    """
+    return f"{_short_path(folder, 'agent')}.socket"
+
+
+def _short_path(folder: str, name: str) -> str:
+    """Return the path of a name in a folder, or in a shorter one of the user's own."""
     path = os.path.join(folder, name)
     if len(os.fsencode(path)) > _MOST_PATH and hasattr(os, "getuid"):
         short = f"/tmp/windlass-{os.getuid()}"  # noqa: S108 - checked to be the user's own
@@ -219,7 +232,7 @@ def _start(folder: str) -> None:
 
 
 def count_failure(what: str, arguments: list[str]) -> None:
-    """Note a failure where `windlass hook status` finds it; nothing where that fails, too."""
+    """Note a failure where `windlass agent status` finds it; nothing where that fails, too."""
     try:
         path = os.path.join(own_folder(), FAILURES)
         agent, words = "".join(arguments[:1])[:40], " ".join(what.split())[:_MOST_WORDS]

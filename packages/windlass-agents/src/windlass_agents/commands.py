@@ -1,4 +1,4 @@
-"""Commands for coding agents: hook, recall, mcp."""
+"""Commands for coding agents: agent, recall, mcp."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from windlass.public import (
 )
 
 if TYPE_CHECKING:
-    from windlass_agents.installing import FileChange, Scope
+    from windlass_agents.agent_files import FileChange, Scope
     from windlass_agents.options import HookOptions
 
 
-_Agent = Annotated[str, Argument(help="claude-code or opencode.")]
+_Agent = Annotated[str, Argument(help="claude-code, codex or opencode.")]
 _Policy = Annotated[
     str | None, Option(help="A profile, OPTION=VALUE,… or a file with an auto_context.")
 ]
@@ -51,7 +51,7 @@ def try_(
     policy: _Policy = None,
     workers: Processes = None,
 ) -> None:
-    """Say what the hook would have saved or cost on your own sessions. Nothing is installed."""
+    """Say what it would have saved or cost on your own sessions. Nothing is installed."""
     import os
 
     from windlass.public import override, read_settings
@@ -81,10 +81,25 @@ class _ResultOptions:
     policy: _Policy = None
 
     def options(self, agent: str, store: str | None) -> HookOptions:
-        """Return what `windlass hook run` is called with."""
+        """Return what `windlass agent run` is called with."""
         from windlass_agents.options import HookOptions, read_share
 
         return HookOptions(agent, store, self.policy, read_share(self.holdout), self.redact)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    """What is installed."""
+
+    plugin: Annotated[
+        Path | None, Option(help="Write a plugin for Claude Code into this folder, to be shared.")
+    ] = None
+    mcp: Annotated[
+        bool, Option("--mcp", help="Install the MCP server as well, for the tool `recall`.")
+    ] = False
+    hook: Annotated[
+        bool, Option("--hook", help="In Claude Code, the hook also where a mod would do.")
+    ] = False
 
 
 @command(has_json=False)
@@ -94,17 +109,12 @@ def install(
     project: _ForProject = False,
     user: _ForUser = False,
     dry_run: _DryRun = False,
-    plugin: Annotated[
-        Path | None, Option(help="Write a plugin for Claude Code into this folder, to be shared.")
-    ] = None,
-    mcp: Annotated[
-        bool, Option("--mcp", help="Install the MCP server as well, for the tool `recall`.")
-    ] = False,
+    parts: _Parts,
     results: _ResultOptions,
     store: StoreOption = None,
 ) -> None:
-    """Install the hook: results of tools are shortened before the model sees them."""
-    from windlass_agents import client, installing
+    """Install mod or hook: results of tools are shortened before the model sees them."""
+    from windlass_agents import client, installing, mod_installing
     from windlass_agents.hook_text import print_notes_of_install
 
     if results.policy is not None:
@@ -115,19 +125,28 @@ def install(
         raise UsageError("--store: a hook writes into a folder; an address cannot be one")
     place = None if store is None else str(Path(store).expanduser().absolute())
     options = results.options(_known(agent), place)
-    scope = _scope(project=project, user=user)
-    if plugin is not None:
+    scope, is_mod = _scope(project=project, user=user), False
+    if parts.plugin is not None:
         if agent != "claude-code":
             raise UsageError("--plugin: only Claude Code has plugins of this kind")
-        changes = installing.plugin_files(plugin, options, mcp=mcp)
+        changes = installing.plugin_files(parts.plugin, options, mcp=parts.mcp)
     else:
-        changes = installing.install(agent, scope, options, mcp=mcp)
+        if agent != "claude-code":
+            changes = installing.install(agent, scope, options)
+        elif parts.hook or (why := mod_installing.why_no_mod(installing.agent_version(agent))):
+            note("the hook is installed: " + ("--hook" if parts.hook else why))
+            changes = mod_installing.install_hook(scope, options)
+        else:
+            is_mod = True
+            changes = mod_installing.install(scope, options)
+        if parts.mcp:
+            changes += installing.install_mcp(agent, scope, options)
     _make(changes, "it is installed so already", dry_run=dry_run)
     if not dry_run:
-        if plugin is None:
+        if parts.plugin is None:
             with suppress(OSError):  # the first event starts it
                 client.start()
-        print_notes_of_install(agent, scope, plugin)
+        print_notes_of_install(agent, scope, parts.plugin, is_mod=is_mod)
 
 
 @command(has_json=False)
@@ -138,11 +157,14 @@ def uninstall(
     user: _ForUser = False,
     dry_run: _DryRun = False,
 ) -> None:
-    """Take the hook away again, and nothing else."""
-    from windlass_agents import installing
+    """Take away what install wrote, and nothing else."""
+    from windlass_agents import installing, mod_installing
 
     scope = _scope(project=project, user=user)
-    changes = installing.uninstall(_known(agent), scope)
+    if _known(agent) == "claude-code":
+        changes = mod_installing.uninstall(scope)
+    else:
+        changes = installing.uninstall(agent, scope)
     _make(changes, f"there is no hook of Windlass for this {scope}", dry_run=dry_run)
     if changes and not dry_run:
         out.print("what it recorded stays: windlass sessions, windlass recall")
@@ -150,7 +172,7 @@ def uninstall(
 
 @command()
 def status(*, store: StoreOption = None) -> None:
-    """Say which agents have the hook, and whether they took what it answered."""
+    """Say which door of which agent is open and why, and whether short forms were taken."""
     from windlass.public import read_settings
     from windlass_agents.hook_text import print_status
     from windlass_agents.installing import installed_store
@@ -170,7 +192,7 @@ def report(
     ] = "7d",
     store: StoreOption = None,
 ) -> None:
-    """Say what the hook saved, from what happened, beside what sending everything would cost."""
+    """Say what was saved, from what happened, beside what sending everything would cost."""
     from windlass.public import override, read_settings, read_time
     from windlass_agents.hook_text import print_hook_report
     from windlass_agents.installing import installed_store
@@ -185,7 +207,7 @@ def report(
 
 @command(has_json=False)
 def run(
-    agent: Annotated[str, Argument(help="claude-code, opencode or plain.")],
+    agent: Annotated[str, Argument(help="claude-code, codex, opencode or plain.")],
     *,
     results: _ResultOptions,
     store: StoreOption = None,
@@ -200,10 +222,18 @@ def run(
     answer(results.options(agent, store).arguments())
 
 
+_COMMANDS = [try_, install, status, report, uninstall, run]
+agent = CommandGroup(
+    name="agent",
+    help="Shorten tool results of coding agents before their models see them.",
+    commands=_COMMANDS,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 hook = CommandGroup(
     name="hook",
-    help="Shorten tool results of coding agents before their models see them.",
-    commands=[try_, install, status, report, uninstall, run],
+    help="The former name of `windlass agent`, for one release.",
+    commands=_COMMANDS,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -212,13 +242,27 @@ hook = CommandGroup(
 def _known(agent: str) -> str:
     from windlass.public import did_you_mean
 
-    known = ("claude-code", "opencode")
-    if agent not in known:
-        raise UsageError(
-            f"there is no installation for {agent!r}; {did_you_mean(agent, known)}; other agents"
-            " call `windlass hook run plain` (docs/hook.md)"
-        )
-    return agent
+    known = ("claude-code", "codex", "opencode")
+    if agent in known:
+        return agent
+    if agent in _WITHOUT_A_DOOR:
+        raise UsageError(_WITHOUT_A_DOOR[agent])
+    raise UsageError(
+        f"there is no installation for {agent!r}; {did_you_mean(agent, known)}; other agents"
+        " call `windlass agent run plain` (docs/hook.md)"
+    )
+
+
+_MCP_INSTEAD = "`windlass mcp` gives it search and originals (docs/mcp.md)"
+_WITHOUT_A_DOOR = {
+    "gemini-cli": "the model of Gemini CLI reads what a hook puts in the place of a result as an"
+    f" error, so no hook is installed; {_MCP_INSTEAD}",
+    "qwen-code": f"Qwen Code has no hook that replaces a result; {_MCP_INSTEAD}",
+    "cline": f"Cline's plugins are not supported yet; {_MCP_INSTEAD}",
+    "openhands": f"OpenHands has no hook that replaces a result; {_MCP_INSTEAD}",
+    "aider": "aider has neither hooks nor MCP: there is nothing to install",
+}
+"""Agents in which nothing is installed, and why."""
 
 
 def _scope(*, project: bool, user: bool) -> Scope:
@@ -232,11 +276,14 @@ def _make(changes: Sequence[FileChange], nothing: str, *, dry_run: bool) -> None
     if not changes:
         out.print(nothing)
     for change in changes:
-        out.print(change.difference or f"{change.path}: empty")
+        if not change.is_own:
+            out.print(change.difference or f"{change.path}: empty")
     for change in changes:
         if not dry_run:
             change.make()
-            out.print(f"{'removed' if change.after is None else 'written'}: {change.path}")
+        if not dry_run or change.is_own:
+            will = "to be " if dry_run else ""
+            out.print(f"{will}{'removed' if change.after is None else 'written'}: {change.path}")
 
 
 @command()

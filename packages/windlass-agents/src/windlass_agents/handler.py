@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from windlass.public import (
     Policy,
@@ -30,6 +30,7 @@ from windlass.public import (
 from windlass_agents._earlier import EarlierResults
 from windlass_agents.agent_events import (
     AgentPlace,
+    Door,
     SeenCall,
     SessionEvent,
     ToolEvent,
@@ -47,6 +48,8 @@ _REDACTED: Final = "without credentials"
 _TOO_LATE: Final = "the answer came too late"
 _MOST_WORDS: Final = 400
 """Characters of an error that are noted."""
+_MOST_SESSIONS: Final = 100
+"""Sessions whose variables are kept."""
 _MOST_THREADS: Final = 12
 """Conversations that are kept in memory; one more is read anew when it goes on."""
 _STORED_EVERY_S: Final = 60.0
@@ -61,8 +64,9 @@ class HookRequest:
     variables: Mapping[str, str]
     """Those of its environment that say where things are."""
     arguments: tuple[str, ...]
-    """The words that follow `windlass hook run`."""
+    """The words that follow `windlass agent run`."""
     payload: bytes
+    door: Door = "hook"
 
 
 def _nothing() -> None:
@@ -103,6 +107,9 @@ class HookHandler:
         self._threads: OrderedDict[tuple[str, ...], AgentThread] = OrderedDict()
         self._models: dict[tuple[str, str], str] = {}
         self._stored: dict[tuple[str, str], float] = {}
+        self._inside: set[tuple[str, str]] = set()
+        """The sessions inside which a mod runs: their hooks leave results alone."""
+        self._variables: OrderedDict[tuple[str, str], Mapping[str, str]] = OrderedDict()
 
     def answer(self, request: HookRequest) -> HookAnswer:
         """Return what the agent reads. Raises ValueError and WindlassError for what is no event.
@@ -111,7 +118,7 @@ class HookHandler:
         model sees the result without them.
         """
         options = _safest_options(request.arguments)
-        adapter = adapter_of(options.agent)
+        adapter = adapter_of(options.agent, request.door)
         payload = json.loads(request.payload)
         if not isinstance(payload, Mapping):
             raise ValueError("an event must be an object")  # noqa: TRY004 - what was read is wrong
@@ -123,6 +130,9 @@ class HookHandler:
             session, thread = redacted_text(place.session), redacted_text(place.thread)
             place = replace(place, session=session, thread=thread)
         event = replace(event, place=place)
+        request = replace(request, variables=self._variables_of(place, request))
+        if not self._is_answered_here(event, request.door):
+            return HookAnswer(adapter.write_answer(payload, None))
         if isinstance(event, SessionEvent):
             options = read_options(request.arguments)
             store = store_folder(options, place, request.variables)
@@ -137,9 +147,47 @@ class HookHandler:
             if instead is None:
                 raise
             failure = f"{type(error).__name__}: {redacted_text(str(error))}"
-            return HookAnswer(adapter.write_answer(payload, instead), failure=failure)
-        shown = instead if text is None else text
-        return HookAnswer(adapter.write_answer(payload, shown), take_back)
+            shown = event.as_shown(instead)
+            return HookAnswer(adapter.write_answer(payload, shown), failure=failure)
+        if text is None and instead is not None:
+            text = event.as_shown(instead)
+        return HookAnswer(adapter.write_answer(payload, text), take_back)
+
+    def figures(self, request: HookRequest) -> Mapping[str, Any]:
+        """Return what was kept of a session for its line. Raises ValueError and WindlassError."""
+        options = read_options(request.arguments)
+        event = adapter_of(options.agent, request.door).read_event(json.loads(request.payload))
+        if event is None:
+            return {}
+        place = replace(event.place, folder=request.folder / event.place.folder)
+        store = store_folder(options, place, self._variables_of(place, request))
+        return HookJournal(store).figures(place.agent, place.session)
+
+    def _variables_of(self, place: AgentPlace, request: HookRequest) -> Mapping[str, str]:
+        """Return the variables of an agent's own environment, which only its hooks tell."""
+        name = place.agent, place.session
+        if request.door == "hook":
+            self._variables[name] = request.variables
+            self._variables.move_to_end(name)
+            if len(self._variables) > _MOST_SESSIONS:
+                self._variables.popitem(last=False)
+        return self._variables.get(name, request.variables)
+
+    def _is_answered_here(self, event: ToolEvent | SessionEvent, door: Door) -> bool:
+        """Return whether an event is to be answered, and not left to the other door.
+
+        A mod is told of a session's beginning after the hooks are.
+        """
+        name = event.place.agent, event.place.session
+        if isinstance(event, SessionEvent):
+            if event.moment == "ended" or (door == "hook" and event.moment == "began"):
+                self._inside.discard(name)
+            elif door == "mod":
+                self._inside.add(name)
+            return True
+        if door == "mod":
+            self._inside.add(name)
+        return door == "mod" or name not in self._inside
 
     def _show(
         self, event: ToolEvent, request: HookRequest, because: str
@@ -177,6 +225,8 @@ class HookHandler:
             if has_earlier:
                 thread.read_again()
             short = thread.shorten(event)
+            if short is not None:
+                short = replace(short, text=event.as_shown(short.text))
             text = None if short is None else short.text
             if short is not None:  # what it names is kept before it is handed out
                 for original in (short.original, *short.sources):
@@ -234,7 +284,8 @@ class HookHandler:
         self, place: AgentPlace, options: HookOptions, store: Path, request: HookRequest
     ) -> AgentThread:
         """Return what the model of a place has seen."""
-        key = (place.agent, place.session, place.thread, str(store), *request.arguments)
+        words = str(store), request.door, *request.arguments
+        key = (place.agent, place.session, place.thread, *words)
         with self._guard:
             thread = self._threads.get(key)
         # Files of the project are read, which nobody else waits for.

@@ -2,6 +2,7 @@
 
     <store>/hooks/<agent>/<session>.jsonl
     <store>/hooks/<agent>/<session>.calls.jsonl      where the agent keeps no transcript
+    <store>/hooks/<agent>/<session>.figures.json     what the live line says
     <store>/hooks/originals/<content hash>.json
 
 An original is written before its line, and a line before the agent gets its answer. Nothing else
@@ -37,9 +38,10 @@ from windlass.public import (
 )
 from windlass_agents.agent_events import SeenCall
 from windlass_agents.kept_originals import originals_folder
-from windlass_agents.shapes import CLAUDE_CODE, shape_of
+from windlass_agents.shapes import CLAUDE_CODE, shape_of, text_of_content
 
 _CALLS: Final = ".calls.jsonl"
+_FIGURES: Final = ".figures.json"
 _LONGEST_LINE: Final = 1 << 28
 _MOMENT: Final = "moment"
 _MOST_BYTES: Final = 100_000_000
@@ -230,13 +232,24 @@ class HookJournal:
         Raises OSError.
         """
         own = {each for line in self.lines(agent, session) for each in line.originals}
-        for path in (self._path(agent, session), self._calls(agent, session)):
+        own_path = self._path(agent, session)
+        for path in (own_path, self._calls(agent, session), own_path.with_suffix(_FIGURES)):
             path.unlink(missing_ok=True)
         others = filter(_is_journal, self.folder.glob("*/*.jsonl")) if own else ()
         for original in own.difference(
             *(line.originals for each in others for line in _lines(each))
         ):
             self.forget(original)
+
+    def write_figures(self, agent: str, session: str, figures: Mapping[str, Any]) -> None:
+        """Keep what a session's line says. Raises as `write` does."""
+        path = self._path(agent, session).with_suffix(_FIGURES)
+        self._make(path.parent)
+        own_files.replace(path, [json.dumps(figures).encode()], 0o600)
+
+    def figures(self, agent: str, session: str) -> Mapping[str, Any]:
+        """Return what `write_figures` kept last (nothing: it kept none)."""
+        return next(_objects(self._path(agent, session).with_suffix(_FIGURES)), {})
 
     def _path(self, agent: str, session: str) -> Path:
         return self.folder / packing.path_part(agent) / f"{packing.path_part(session)}.jsonl"
@@ -353,11 +366,14 @@ def deliveries(lines: Iterable[HookLine], transcript: Path | None) -> dict[str, 
             line = short.get(call_id)
             if line is None:
                 continue
-            if result is None:  # as of subagents: the short form names its original
+            shown = text_of_content(block.get("content"))
+            if shown is not None and text_hash(shown) == line.shown:
+                got[call_id] = True
+            elif result is None:  # as of subagents: the short form names its original
                 got[call_id] = reference_to(line.original) in json.dumps(block)
-                continue
-            known = shape_of(CLAUDE_CODE, line.tool, result)
-            got[call_id] = known is not None and text_hash(known[1]) == line.shown
+            else:
+                known = shape_of(CLAUDE_CODE, line.tool, result)
+                got[call_id] = known is not None and text_hash(known[1]) == line.shown
     return got
 
 

@@ -1,4 +1,4 @@
-"""What `windlass hook` prints."""
+"""What `windlass agent` prints."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from windlass.public import (
     table_of,
     totals_table,
 )
+from windlass_agents.agent_files import Scope
 from windlass_agents.installing import (
-    Scope,
     agent_version,
     claude_settings,
     hooks_disabled,
     is_too_old,
     other_hooks,
 )
+from windlass_agents.mod_installing import mod_folder, why_no_mod
 from windlass_agents.outcome import HookedSession, HookReport
 from windlass_agents.status import AgentStatus, HookStatus
 from windlass_agents.trial import Proof, ShortenedResult
@@ -67,29 +68,39 @@ def print_proof(proof: Proof) -> None:
     out.print(f"\n{proof.missed}")
     out.print(proof.verdict)
     if proof.pays:
-        out.print("install it: windlass hook install claude-code")
+        out.print("install it: windlass agent install claude-code")
 
 
-def print_notes_of_install(agent: str, scope: Scope, plugin: Path | None) -> None:
+def print_notes_of_install(agent: str, scope: Scope, plugin: Path | None, *, is_mod: bool) -> None:
     """Print what the user has to know after an installation."""
     version = agent_version(agent)
     if version is not None and (since := is_too_old(agent, version)):
         note(f"{agent} {version} ignores what hooks answer: it takes replacements from {since} on")
     if plugin is not None:
         out.print(f"to try it: claude --plugin-dir {plugin}")
+    elif agent == "codex":
+        out.print("Codex asks before it runs a new hook: trust it there with /hooks")
+    elif is_mod:
+        out.print(
+            f"Claude Code loads the mod of {str(mod_folder())!r}: it sees each result of a tool"
+            " before the model does, and asks the server of Windlass on this machine alone"
+        )
+        out.print(f"take it away: windlass agent uninstall claude-code --{scope}")
+        if hooks_disabled(claude_settings(scope)):
+            note(f"{str(claude_settings(scope))!r} has disableAllHooks: no mod is loaded either")
     elif agent == "claude-code":
         path = claude_settings(scope)
         if hooks_disabled(path):
             note(f"{str(path)!r} has disableAllHooks: no hook runs until that is taken out")
         for command in other_hooks(path):
             note(f"another hook answers after tools, too: {command}; of two answers one is taken")
-    out.print("it works from the next session on; what it does: windlass hook status")
+    out.print("it works from the next session on; what it does: windlass agent status")
 
 
 def print_status(status: HookStatus) -> None:
     """Print which agents have the hook, and what became of its answers."""
     if not status.agents:
-        out.print("no agent that is known was found: claude, opencode")
+        out.print("no agent that is known was found: claude, codex, opencode")
     for agent in status.agents:
         for line in _lines_of(agent):
             out.print(line)
@@ -124,11 +135,23 @@ def _lines_of(agent: AgentStatus) -> list[str]:
         version += f", too old: it takes replacements from {agent.since} on"
     if not agent.installed:
         return [f"{agent.agent} ({version}): not installed"]
-    return [
-        f"{agent.agent} ({version}): installed for this {each.scope}, {each.path}"
-        + (", but disableAllHooks is set" if each.disabled else "")
+    doors = {each.door for each in agent.installed}
+    lines = [
+        f"{agent.agent} ({version}): the {each.door} is installed for this {each.scope},"
+        f" {each.path}" + (", but disableAllHooks is set" if each.disabled else "")
         for each in agent.installed
     ]
+    if agent.agent == "claude-code":
+        why = why_no_mod(agent.version)
+        if doors == {"hook", "mod"}:
+            lines.append("  where the mod is loaded it answers, and the hook leaves results alone")
+        elif "mod" in doors and why:
+            lines.append(f"  no door is open: {why}; windlass agent install claude-code mends it")
+        elif "hook" in doors and why:
+            lines.append(f"  it is the hook, since {why}")
+        elif "hook" in doors:
+            lines.append("  windlass agent install claude-code puts the mod in its place")
+    return lines
 
 
 def print_hook_report(report: HookReport) -> None:

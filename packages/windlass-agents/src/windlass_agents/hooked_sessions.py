@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -28,7 +27,6 @@ from windlass.public import (
     Text,
     ToolCall,
     UsageError,
-    WindlassError,
     answers_in,
     assistant,
     imported_from,
@@ -39,7 +37,6 @@ from windlass.public import (
     store_recording,
 )
 from windlass_agents.agent_events import SeenCall
-from windlass_agents.client import count_failure
 from windlass_agents.hook_journal import HookJournal, HookLine, deliveries, main_transcript
 from windlass_agents.kept_originals import find_original
 
@@ -230,16 +227,3 @@ def _of_journal(journal: HookJournal, agent: str, session: str) -> Iterator[Reco
         yield Recording(
             name, "hook", "C", calls[0].model, tuple(messages), tuple(calls), parent=parent
         )
-
-
-def main() -> None:
-    """Put a session into its store; the arguments are the store, the agent and the session."""
-    folder, agent, session = sys.argv[1:]
-    try:
-        store_hooked(Path(folder), agent, session)
-    except (WindlassError, OSError) as error:
-        count_failure(f"the session {session} was not stored: {error}", [agent])
-
-
-if __name__ == "__main__":
-    main()

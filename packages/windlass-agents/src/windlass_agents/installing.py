@@ -6,7 +6,6 @@ through a link.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -14,57 +13,29 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from windlass import __version__
-from windlass.public import UsageError, WindlassError, own_files
+from windlass.public import UsageError
 from windlass_agents._json_edit import with_element, with_member, without
-from windlass_agents.agents import EVENTS
+from windlass_agents.agent_events import Door
+from windlass_agents.agent_files import FileChange, Scope, parsed, put, read_text, value_at
+from windlass_agents.agents import CODEX_EVENTS, EVENTS
 from windlass_agents.options import HookOptions
 from windlass_agents.shapes import SHAPES
 from windlass_agents.shell_words import is_hook_run, is_mcp
 
-Scope: TypeAlias = Literal["project", "user"]
-"""For the current folder, or for all of the user's folders."""
-
 _TIMEOUT_S: Final = 10
 """Seconds after which Claude Code gives up a hook; ours answers within two."""
 _MCP: Final = "windlass"
+_EVENTS: Final[Mapping[str, Sequence[str]]] = {"claude-code": EVENTS, "codex": CODEX_EVENTS}
 _PLUGIN: Final = "windlass.js"
 _HEAD: Final = "// Windlass for opencode: "
 """How our plugin for opencode begins, in every version."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """What a file is to hold; None: it is not there."""
-
-    path: Path
-    before: str | None
-    after: str | None
-
-    @property
-    def difference(self) -> str:
-        """Return the change as a unified diff."""
-        old, new = ((text or "").splitlines(keepends=True) for text in (self.before, self.after))
-        lines = difflib.unified_diff(old, new, str(self.path), str(self.path))
-        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-
-    def make(self) -> None:
-        """Write the file, or remove it. Raises WindlassError where that cannot be."""
-        try:
-            if self.after is None:
-                self.path.unlink()
-                return
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            own_files.replace(self.path, [self.after.encode()])
-        except OSError as error:
-            raise WindlassError(f"{str(self.path)!r} cannot be written: {error}") from error
 
 
 # ---- what agents are told --------------------------------------------------------------
@@ -90,51 +61,80 @@ def hook_command() -> list[str]:
     return [sys.executable, "-P", str(Path(__file__).with_name("__main__.py"))]
 
 
-def install(agent: str, scope: Scope, options: HookOptions, *, mcp: bool) -> list[FileChange]:
+def run_command(options: HookOptions) -> str:
+    """Return the command line of a hook on this machine."""
+    return shlex.join([*hook_command(), "agent", "run", *options.arguments()])
+
+
+Edit: TypeAlias = Callable[[str | None, Path], str | None]
+"""What else is done to the text of a file of settings (None: there is none)."""
+
+
+def _as_it_is(text: str | None, path: Path) -> str | None:
+    del path
+    return text
+
+
+def install(
+    agent: str, scope: Scope, options: HookOptions, edit: Edit = _as_it_is
+) -> list[FileChange]:
     """Return the changes that install a hook; none: it is installed so already.
 
-    `mcp`: the MCP server, too. Raises UsageError where a file cannot be changed.
+    `edit` comes first. Raises UsageError where a file cannot be changed.
     """
-    command = shlex.join([*hook_command(), "hook", "run", *options.arguments()])
+    command = run_command(options)
     if agent == "opencode":
         path = opencode_plugin(scope)
-        text = _read(path, scope)
+        text = read_text(path, scope)
         if text is not None and not text.startswith(_HEAD):
             raise UsageError(f"{str(path)!r} is no plugin of Windlass: move it away first")
         changes = [FileChange(path, text, _plugin_text(options))]
     else:
-        path = claude_settings(scope)
-        text = _read(path, scope)
-        changes = [FileChange(path, text, _with_hooks(_without_hooks(text, path), command, path))]
-    if mcp:
-        path, key, entry = _mcp_entry(agent, scope, options)
-        text = _read(path, scope)
-        if _has_other_server(text, path, key):
-            raise UsageError(
-                f"{str(path)!r} has another MCP server named {_MCP!r}: give it another name first"
-            )
-        without_mcp = _without_mcp(text, path, key)
-        new = _put(without_mcp or "{}\n", (), key, {}, path)
-        changes.append(FileChange(path, text, with_member(new, (key,), _MCP, entry)))
+        path = hook_settings(agent, scope)
+        text, events = read_text(path, scope), _EVENTS[agent]
+        bare = without_hooks(edit(text, path), path)
+        changes = [FileChange(path, text, _with_hooks(bare, command, path, events))]
     return [change for change in changes if change.before != change.after]
 
 
-def uninstall(agent: str, scope: Scope) -> list[FileChange]:
-    """Return the changes that take a hook away, and the MCP server; none: there is none.
+def install_mcp(agent: str, scope: Scope, options: HookOptions) -> list[FileChange]:
+    """Return the changes that install the MCP server; none: it is installed so already.
 
     Raises UsageError where a file cannot be changed.
     """
+    if agent == "codex":
+        command = f"codex mcp add {_MCP} -- {windlass_command()} mcp"
+        raise UsageError(f"--mcp: Codex adds servers itself: {command}")
+    path, key, entry = _mcp_entry(agent, scope, options)
+    text = read_text(path, scope)
+    if _has_other_server(text, path, key):
+        raise UsageError(
+            f"{str(path)!r} has another MCP server named {_MCP!r}: give it another name first"
+        )
+    without_mcp = _without_mcp(text, path, key)
+    new = put(without_mcp or "{}\n", (), key, {}, path)
+    change = FileChange(path, text, with_member(new, (key,), _MCP, entry))
+    return [change] if change.before != change.after else []
+
+
+def uninstall(agent: str, scope: Scope, edit: Edit = _as_it_is) -> list[FileChange]:
+    """Return the changes that take a hook away, and the MCP server; none: there is none.
+
+    `edit` comes first. Raises UsageError where a file cannot be changed.
+    """
     if agent == "opencode":
         path = opencode_plugin(scope)
-        text = _read(path, scope)
+        text = read_text(path, scope)
         is_ours = text is not None and text.startswith(_HEAD)
         changes = [FileChange(path, text, None)] if is_ours else []
     else:
-        path = claude_settings(scope)
-        text = _read(path, scope)
-        changes = [FileChange(path, text, _without_hooks(text, path))]
+        path = hook_settings(agent, scope)
+        text = read_text(path, scope)
+        changes = [FileChange(path, text, without_hooks(edit(text, path), path))]
+    if agent == "codex":  # its servers are in a file of another form, which stays the user's
+        return [change for change in changes if change.before != change.after]
     path, key, _ = _mcp_entry(agent, scope, HookOptions(agent))
-    text = _read(path, scope)
+    text = read_text(path, scope)
     changes.append(FileChange(path, text, _without_mcp(text, path, key)))
     return [change for change in changes if change.before != change.after]
 
@@ -144,7 +144,7 @@ def plugin_files(folder: Path, options: HookOptions, *, mcp: bool) -> list[FileC
 
     Raises UsageError where the folder holds another plugin.
     """
-    words = ["windlass", "hook", "run", *map(shlex.quote, options.arguments())]
+    words = ["windlass", "agent", "run", *map(shlex.quote, options.arguments())]
     about = {
         "name": "windlass",
         "version": __version__,
@@ -153,14 +153,14 @@ def plugin_files(folder: Path, options: HookOptions, *, mcp: bool) -> list[FileC
     }
     files: dict[str, object] = {
         ".claude-plugin/plugin.json": about,
-        "hooks/hooks.json": {"hooks": _entries(" ".join(words))},
+        "hooks/hooks.json": {"hooks": _entries(" ".join(words), EVENTS)},
     }
     if mcp:
         files[".mcp.json"] = {"mcpServers": {_MCP: {"command": "windlass", "args": ["mcp"]}}}
-    before = {name: _read(folder / name, "user") for name in files}
+    before = {name: read_text(folder / name, "user") for name in files}
     manifest, *others = before
     there = before[manifest]
-    name = "" if there is None else _parsed(there, folder / manifest).get("name")
+    name = "" if there is None else parsed(there, folder / manifest).get("name")
     if name not in ("", about["name"]) or (there is None and any(before[each] for each in others)):
         raise UsageError(f"{str(folder)!r} holds another plugin: name an empty folder")
     return [
@@ -169,11 +169,11 @@ def plugin_files(folder: Path, options: HookOptions, *, mcp: bool) -> list[FileC
     ]
 
 
-def _entries(command: str) -> dict[str, list[dict[str, Any]]]:
+def _entries(command: str, events: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     hook = {"type": "command", "command": command, "timeout": _TIMEOUT_S}
     return {
         event: [{"matcher": "*", "hooks": [hook]} if "Tool" in event else {"hooks": [hook]}]
-        for event in EVENTS
+        for event in events
     }
 
 
@@ -185,6 +185,14 @@ def claude_settings(scope: Scope) -> Path:
     if scope == "project":
         return Path.cwd() / ".claude" / "settings.local.json"
     return claude_folder() / "settings.json"
+
+
+def hook_settings(agent: str, scope: Scope) -> Path:
+    """Return the file in which the hooks of an agent stand."""
+    if agent != "codex":
+        return claude_settings(scope)
+    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex").expanduser()
+    return (home if scope == "user" else Path.cwd() / ".codex") / "hooks.json"
 
 
 def claude_folder() -> Path:
@@ -218,92 +226,26 @@ def _mcp_entry(agent: str, scope: Scope, options: HookOptions) -> tuple[Path, st
     return folder / ".claude.json", "mcpServers", entry
 
 
-def _read(path: Path, scope: Scope) -> str | None:
-    """Return the text of a file that can be changed (None: it is not there). Raises UsageError.
-
-    A file of a project lies in it: others may have put a link there that leads elsewhere.
-    """
-    if path.is_symlink():
-        raise UsageError(
-            f"{str(path)!r} is a link to {str(path.readlink())!r}, and nothing is written through"
-            " it: put a copy in its place, or add there what --dry-run shows with the copy"
-        )
-    real = path.parent.resolve()
-    if scope == "project" and not real.is_relative_to(Path.cwd().resolve()):
-        raise UsageError(
-            f"{str(path.parent)!r} is a link that leads out of the project, to {str(real)!r}, and"
-            " nothing is written through it: put a folder in its place, or use --user"
-        )
-    try:
-        text = path.read_bytes().decode()
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeError) as error:
-        raise UsageError(f"{str(path)!r} cannot be read: {error}") from error
-    if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"{str(path)!r} is read-only: make it writable, or choose another scope")
-    return text
-
-
-def _parsed(text: str, path: Path) -> Mapping[str, Any]:
-    def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(members)
-        if len(value) < len(members):
-            twice = next(
-                name for name, count in Counter(name for name, _ in members).items() if count > 1
-            )
-            raise UsageError(
-                f"{str(path)!r} has {twice!r} twice in one object, and which of them counts is not"
-                " sure: mend it first; nothing was written"
-            )
-        return value
-
-    try:
-        value = json.loads(text, object_pairs_hook=once)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"{str(path)!r} is no JSON ({error}): mend it first; nothing was written"
-        ) from error
-    if not isinstance(value, dict):
-        raise UsageError(f"{str(path)!r} must be an object, not {type(value).__name__}")
-    return value
-
-
-def _put(text: str, above: Sequence[str], key: str, empty: object, path: Path) -> str:
-    """Return the text with a value under a key, which is `empty` where there was none."""
-    value: Any = _parsed(text, path)
-    for step in above:
-        value = value[step]
-    if key not in value:
-        return with_member(text, above, key, empty)
-    if type(value[key]) is not type(empty):
-        raise UsageError(f"{str(path)!r}: {key!r} must be {_KINDS[type(empty)]}; mend it first")
-    return text
-
-
-_KINDS: Final[Mapping[type, str]] = {dict: "an object", list: "a list"}
-
-
-def _with_hooks(text: str | None, command: str, path: Path) -> str:
+def _with_hooks(text: str | None, command: str, path: Path, events: Sequence[str]) -> str:
     """Return the text of the settings with our hook on each event."""
-    text = _put(text or "{}\n", (), "hooks", {}, path)
-    for event, [entry] in _entries(command).items():
-        text = _put(text, ("hooks",), event, [], path)
+    text = put(text or "{}\n", (), "hooks", {}, path)
+    for event, [entry] in _entries(command, events).items():
+        text = put(text, ("hooks",), event, [], path)
         text = with_element(text, ("hooks", event), entry)
     return text
 
 
-def _without_hooks(text: str | None, path: Path) -> str | None:
+def without_hooks(text: str | None, path: Path) -> str | None:
     """Return the text of the settings without our hook; None: nothing else was in it."""
     if text is None:
         return None
     removed = False
-    while (at := _ours(_parsed(text, path))) is not None:
+    while (at := _ours(parsed(text, path))) is not None:
         text, removed = without(text, at), True
         for empty in (at[:-1], at[:-2], at[:-3]):
-            if empty and not _at(_parsed(text, path), empty):
+            if empty and not value_at(parsed(text, path), empty):
                 text = without(text, empty)
-    return None if removed and not _parsed(text, path) else text
+    return None if removed and not parsed(text, path) else text
 
 
 def _ours(settings: Mapping[str, Any]) -> tuple[str | int, ...] | None:
@@ -320,27 +262,21 @@ def _ours(settings: Mapping[str, Any]) -> tuple[str | int, ...] | None:
     return None
 
 
-def _at(value: Any, path: Sequence[str | int]) -> Any:
-    for step in path:
-        value = value[step]
-    return value
-
-
 def _without_mcp(text: str | None, path: Path, key: str) -> str | None:
     if text is None:
         return None
-    servers = _parsed(text, path).get(key)
+    servers = parsed(text, path).get(key)
     if not isinstance(servers, dict) or not _is_our_server(servers.get(_MCP)):
         return text
     text = without(text, (key, _MCP))
-    if not _parsed(text, path)[key]:
+    if not parsed(text, path)[key]:
         text = without(text, (key,))
-    return text if _parsed(text, path) else None
+    return text if parsed(text, path) else None
 
 
 def _has_other_server(text: str | None, path: Path, key: str) -> bool:
     """Return whether somebody else's MCP server has our name."""
-    servers = {} if text is None else _parsed(text, path).get(key)
+    servers = {} if text is None else parsed(text, path).get(key)
     return isinstance(servers, dict) and _MCP in servers and not _is_our_server(servers[_MCP])
 
 
@@ -356,8 +292,8 @@ def _is_our_server(entry: object) -> bool:
 def _plugin_text(options: HookOptions) -> str:
     """Return the plugin for opencode, with the command that it runs."""
     source = resources.files("windlass_agents").joinpath("opencode.js").read_text("utf-8")
-    command = [*hook_command(), "hook", "run", *options.arguments()]
-    return source.replace('["windlass", "hook", "run", "opencode"]', json.dumps(command))
+    command = [*hook_command(), "agent", "run", *options.arguments()]
+    return source.replace('["windlass", "agent", "run", "opencode"]', json.dumps(command))
 
 
 # ---- what is there -------------------------------------------------------------------
@@ -373,6 +309,7 @@ class InstalledHook:
     command: str
     disabled: bool = False
     """Whether the settings switch all hooks off."""
+    door: Door = "hook"
 
 
 def installed_hooks() -> list[InstalledHook]:
@@ -383,20 +320,20 @@ def installed_hooks() -> list[InstalledHook]:
     found: list[InstalledHook] = []
     scopes: tuple[Scope, ...] = ("project", "user")
     for scope in scopes:
-        for path in (claude_settings(scope), claude_settings(scope).with_name("settings.json")):
+        shared = claude_settings(scope).with_name("settings.json")
+        files = dict.fromkeys((claude_settings(scope), shared), "claude-code")
+        for path, agent in {**files, hook_settings("codex", scope): "codex"}.items():
             if any(one.path == path for one in found):
                 continue
             try:
-                settings = _parsed(path.read_text(encoding="utf-8"), path)
+                settings = parsed(path.read_text(encoding="utf-8"), path)
             except (OSError, UnicodeError, UsageError):
                 continue
             at = _ours(settings)
             if at is not None:
-                hook = _at(settings, at)
+                hook = value_at(settings, at)
                 command = hook.get("command") or hook["hooks"][0]["command"]
-                found.append(
-                    InstalledHook("claude-code", scope, path, command, hooks_disabled(path))
-                )
+                found.append(InstalledHook(agent, scope, path, command, hooks_disabled(path)))
         plugin = opencode_plugin(scope)
         if plugin.is_file():
             found.append(InstalledHook("opencode", scope, plugin, "plugin"))
@@ -435,7 +372,11 @@ def other_hooks(path: Path, event: str = "PostToolUse") -> list[str]:
     return [command for command in commands if not is_hook_run(command)]
 
 
-_PROGRAMS: Final[Mapping[str, str]] = {"claude-code": "claude", "opencode": "opencode"}
+_PROGRAMS: Final[Mapping[str, str]] = {
+    "claude-code": "claude",
+    "codex": "codex",
+    "opencode": "opencode",
+}
 _VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -461,7 +402,12 @@ def is_too_old(agent: str, version: str) -> str:
     """Return the first version that takes replacements, where `version` does not; else empty."""
     known = [shape.since for shape in SHAPES if shape.agent == agent and shape.since]
     first = min(known, key=_numbers, default=version)
-    return first if _numbers(version) < _numbers(first) else ""
+    return first if is_before(version, first) else ""
+
+
+def is_before(version: str, other: str) -> bool:
+    """Return whether a version is older than another."""
+    return _numbers(version) < _numbers(other)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
-// Windlass for opencode: each result of a tool goes to `windlass hook run opencode`, which may
+// Windlass for opencode: each result of a tool goes to `windlass agent run opencode`, which may
 // shorten it before the model sees it. Whatever fails, the result stays as it was.
 import { spawn } from "node:child_process"
 
-const COMMAND = ["windlass", "hook", "run", "opencode"]
+const COMMAND = ["windlass", "agent", "run", "opencode"]
 const WAIT_MS = 9500 // the command gives up before
 const MOST_CHARS = 2_000_000 // of earlier results
 const MOMENTS = {

@@ -1,4 +1,4 @@
-"""What a hook is installed with: the arguments of `windlass hook run`."""
+"""What a hook is installed with: the arguments of `windlass agent run`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HookOptions:
     """Whether credentials in results are replaced by `***`."""
 
     def arguments(self) -> list[str]:
-        """Return the words that follow `windlass hook run`."""
+        """Return the words that follow `windlass agent run`."""
         given = [self.agent]
         given += ["--store", self.store] if self.store else []
         given += ["--policy", self.policy] if self.policy else []
@@ -44,19 +44,19 @@ class HookOptions:
 
 
 def read_options(arguments: Sequence[str]) -> HookOptions:
-    """Return the options in the words that follow `windlass hook run`.
+    """Return the options in the words that follow `windlass agent run`.
 
     Raises UsageError in one sentence.
     """
     if not arguments or arguments[0] not in AGENTS:
         name = arguments[0] if arguments else ""
-        raise UsageError(f"hook run: {name!r} is no agent; {did_you_mean(name, AGENTS)}")
+        raise UsageError(f"agent run: {name!r} is no agent; {did_you_mean(name, AGENTS)}")
     agent, *rest = arguments
     given: dict[str, str] = {}
     while rest:
         flag, _, value = rest.pop(0).partition("=")
         if flag not in _FLAGS:
-            raise UsageError(f"hook run: unknown option {flag!r}; {did_you_mean(flag, _FLAGS)}")
+            raise UsageError(f"agent run: unknown option {flag!r}; {did_you_mean(flag, _FLAGS)}")
         if flag != "--redact" and not value:
             value = rest.pop(0) if rest else ""
         given[flag] = value

@@ -92,17 +92,28 @@ def hook_report(settings: Settings, since: float, note: Callable[[str], None]) -
         told = deliveries(lines, main_transcript(lines))
         not_taken += sum(one is False for one in told.values())
         try:
-            stored = store_hooked(folder, first.agent, first.session)
+            session = hooked_session(folder, settings.price_as, lines)
         except WindlassError as error:
             note(f"the session {first.session} is left out: {error}")
             continue
-        if not stored:
+        if session is None:
             note(f"the session {first.session} is left out: its transcript is gone")
-            continue
-        ids = [one.session_id for one in stored]
-        with open_place(folder, os.environ, existing=True) as store:
-            found.append(_measured(store, settings.price_as, ids, lines))
+        else:
+            found.append(session)
     return HookReport(tuple(found), not_taken, *_compared(found))
+
+
+def hooked_session(folder: Path, price_as: str, lines: Sequence[HookLine]) -> HookedSession | None:
+    """Return what a hook did in a session, which is put into the store as far as it is not there.
+
+    None: its transcript is gone. Raises WindlassError where it cannot be stored.
+    """
+    stored = store_hooked(folder, lines[0].agent, lines[0].session)
+    if not stored:
+        return None
+    ids = [one.session_id for one in stored]
+    with open_place(folder, os.environ, existing=True) as store:
+        return _measured(store, price_as, ids, lines)
 
 
 def hook_store(settings: Settings) -> Path:

@@ -186,7 +186,7 @@ def recall_at_once(words: Sequence[str]) -> int | None:
 
 
 def answer_hook(words: Sequence[str]) -> int | None:
-    """Answer `windlass hook run` as it was installed before (None: something else is asked)."""
+    """Answer `windlass agent run` as it was installed before (None: something else is asked)."""
     if words[:1] != ["run"] or {"-h", "--help"}.intersection(words):
         return None
     from windlass_agents.client import run

@@ -26,12 +26,15 @@ from windlass_agents.project_stores import note_store
 if TYPE_CHECKING:  # takes long: not where another answers already
     from windlass_agents.agent_events import AgentPlace
     from windlass_agents.handler import HookHandler, HookRequest
+    from windlass_agents.routes import Routes
 
 _IDLE_S: Final = 1_800
 """Seconds without an event after which the process ends."""
 _LOOK_S: Final = 5.0
 """Seconds between looks whether that is so, and whether another process took the socket."""
 _MOST_WAITING: Final = 64
+_HTTP: Final = b"P"
+"""How a request of the routes begins, and none of the short process."""
 
 
 def main() -> None:
@@ -44,12 +47,16 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answering = _answering()  # who finds the socket is answered in time
     listener, token, file = _listen(path)
-    mark = _mark(file)
+    mark, link = _mark(file), Path(client.mod_socket(folder))
     idle_s = float(os.environ.get("WINDLASS_HOOK_IDLE_S") or _IDLE_S)
     try:
+        if hasattr(socket, "AF_UNIX"):
+            _lead(link, file)
         _Server(answering, listener, token, lambda: _mark(file) == mark).serve(idle_s)
     finally:
         if _mark(file) == mark:
+            if link.is_symlink() and link.readlink() == file:
+                link.unlink(missing_ok=True)
             file.unlink(missing_ok=True)
         listener.close()
         os.close(lock)
@@ -57,11 +64,19 @@ def main() -> None:
 
 def _answering() -> HookHandler:
     """Return what answers, with all that it takes long to load."""
-    from windlass.public import FamilyCounter
+    from windlass.public import FamilyCounter, prices_of
     from windlass_agents.handler import HookHandler
 
     FamilyCounter("").text("any")
+    prices_of("anthropic/any", warn=lambda _: None)  # reads the list of prices
     return HookHandler(time.time, _store_session, note_store)
+
+
+def _routes(answering: HookHandler, token: bytes) -> Routes:
+    from windlass_agents.routes import Routes
+
+    told = {name: value for name, value in os.environ.items() if client.is_told(name)}
+    return Routes(answering, token, told)
 
 
 def _mark(file: Path) -> tuple[int, int, int] | None:
@@ -85,6 +100,14 @@ def _lock(path: Path) -> int | None:
             os.close(handle)
             return None
     return handle
+
+
+def _lead(link: Path, file: Path) -> None:
+    """Let a link lead to the socket of this process."""
+    new = link.with_suffix(f".{os.getpid()}")
+    new.unlink(missing_ok=True)
+    new.symlink_to(file)
+    new.replace(link)
 
 
 def _listen(path: str) -> tuple[socket.socket, bytes, Path]:
@@ -121,6 +144,7 @@ class _Server:
         self._listener = listener
         self._token = token
         self._is_found = is_found
+        self._routes = _routes(answering, token)
 
     def serve(self, idle_s: float) -> None:
         """Answer until nothing came for so many seconds, or nothing can come any more."""
@@ -140,6 +164,9 @@ class _Server:
         with connection:
             try:
                 connection.settimeout(client.WAIT_S)
+                if connection.recv(1, socket.MSG_PEEK) == _HTTP:
+                    self._routes.serve(connection)
+                    return
                 if self._token and not secrets.compare_digest(
                     _receive(connection, len(self._token)), self._token
                 ):
@@ -168,7 +195,7 @@ class _Server:
 
 def _store_session(store: Path, place: AgentPlace) -> None:
     """Put a session into its store, in a process of its own: this one must answer."""
-    words = [sys.executable, "-P", "-m", "windlass_agents.hooked_sessions"]
+    words = [sys.executable, "-P", "-m", "windlass_agents.live_line"]
     process = subprocess.Popen(  # noqa: S603 - our own module
         [*words, str(store.absolute()), place.agent, place.session],
         stdin=subprocess.DEVNULL,

@@ -148,12 +148,14 @@ CLAUDE_CODE: Final = (
 )
 """Claude Code. Edit, Write, agents, pictures and the rest have no text that may be shortened."""
 
+CODEX: Final = (Shape("a text", ("*",), "codex", "0.124.0", ("0.171.0",)),)
+"""Codex. What an MCP tool says there is an object, and stays."""
 OPENCODE: Final = (
     Shape("a text", ("*",), "opencode", "", ("1.18.33",), ("output",), typed={"output": str}),
 )
 PLAIN: Final = (Shape("a text", ("*",), "plain", "1", ("1",)),)
 
-SHAPES: Final = (*CLAUDE_CODE, *OPENCODE, *PLAIN)
+SHAPES: Final = (*CLAUDE_CODE, *CODEX, *OPENCODE, *PLAIN)
 """All that are known."""
 
 
@@ -163,6 +165,26 @@ def shape_of(shapes: tuple[Shape, ...], tool: str, result: object) -> tuple[Shap
         if shape.has_tool(tool) and (text := shape.text_of(result)) is not None:
             return shape, text
     return None
+
+
+def text_of_content(content: object) -> str | None:
+    """Return the text of a result as the messages API has it (None: it has none).
+
+    What is no text, such as a picture, stays beside it; several texts count as one.
+    """
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    texts = [one["text"] for one in blocks if _is_text(one)]
+    return "\n".join(texts) if texts else None
+
+
+def _is_text(block: object) -> bool:
+    match block:
+        case {"type": "text", "text": str()}:
+            return True
+        case _:
+            return False
 
 
 def _text(value: object) -> str | None:

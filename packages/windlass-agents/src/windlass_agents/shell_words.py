@@ -38,7 +38,7 @@ def plain_words(command: str) -> list[str] | None:
 
 def is_hook_run(command: str) -> bool:
     """Return whether a command runs our hook, and does nothing else."""
-    return _after_program(plain_words(command) or ())[:2] == ["hook", "run"]
+    return _after_program(plain_words(command) or ())[:2] in (["agent", "run"], ["hook", "run"])
 
 
 def is_mcp(words: Sequence[str]) -> bool:

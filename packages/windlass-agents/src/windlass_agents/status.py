@@ -13,6 +13,7 @@ from windlass_agents import client
 from windlass_agents.agents import AGENTS
 from windlass_agents.hook_journal import HookJournal, HookLine, deliveries, main_transcript
 from windlass_agents.installing import InstalledHook, agent_version, installed_hooks, is_too_old
+from windlass_agents.mod_installing import installed_mods
 
 _LATEST: Final = 5
 """Failures that are listed."""
@@ -109,7 +110,7 @@ def journal_sessions(store: Path) -> Iterator[list[HookLine]]:
 
 
 def _agents() -> Iterator[AgentStatus]:
-    found = installed_hooks()
+    found = [*installed_mods(), *installed_hooks()]
     for agent in AGENTS:
         installed = tuple(one for one in found if one.agent == agent)
         version = agent_version(agent)

@@ -58,7 +58,13 @@ GROUPS: Final = {
 EXTRAS: Final[Mapping[str, Mapping[str, str]]] = {
     STORES: {"clickhouse": "clickhouse", "chdb": "chdb"},
     PROVIDERS: {"local": "local"},
-    COMMANDS: {"serve": "serve", "hook": "agents", "recall": "agents", "mcp": "agents"},
+    COMMANDS: {
+        "serve": "serve",
+        "agent": "agents",
+        "hook": "agents",
+        "recall": "agents",
+        "mcp": "agents",
+    },
     IMPORTERS: {
         "otel": "otel",
         **dict.fromkeys(

@@ -1,0 +1,111 @@
+// Windlass for Claude Code: the server of Windlass says what the model is to see of each result of a
+// tool, before the row is kept. Whatever fails, and what takes too long, leaves the row as it was.
+
+const SOCKET = "" // `windlass agent install claude-code` fills in both
+const OPTIONS = {} // by the folder for which it was installed; "": for all of the user's
+const WAIT_MS = 300
+
+const MOST_MISSES = 3 // answers that did not come, one after the other
+const REST_MS = 60_000 // for which nobody is asked then
+
+let misses = 0
+let restUntil = 0
+let place = {} // the session, as Claude Code tells its hooks
+const calls = new Map() // of tools, by their ids, until the results are there
+const models = new Map() // by subagent
+
+// What was installed for the innermost folder that the session is in.
+function optionsHere() {
+  const inside = (folder) => folder === "" || `${place.cwd}/`.startsWith(`${folder}/`)
+  const folders = Object.keys(OPTIONS).filter(inside)
+  return OPTIONS[folders.sort((one, other) => other.length - one.length)[0]] ?? []
+}
+
+async function ask($, route, event) {
+  const now = await $.clock.now()
+  if (now < restUntil || !place.session_id) return {}
+  const body = JSON.stringify({ agent: "claude-code", options: optionsHere(), event })
+  const request = { method: "POST", body, socketPath: SOCKET }
+  const reply = $.http.fetch(`http://windlass/${route}`, request).catch(() => undefined)
+  const answer = await Promise.race([reply, $.clock.sleep(WAIT_MS)])
+  misses = answer ? 0 : misses + 1
+  if (misses >= MOST_MISSES) restUntil = now + REST_MS
+  try {
+    return answer && answer.ok ? JSON.parse(answer.text) : {}
+  } catch {
+    return {}
+  }
+}
+
+function remember(e) {
+  place = { session_id: e.session_id, transcript_path: e.transcript_path, cwd: e.cwd }
+}
+
+// A moment in the words of Claude Code's hooks, once these have run.
+async function tell($, e, next) {
+  const result = await next(e)
+  if (e.hook_event_name !== "SubagentStop") remember(e)
+  await ask($, "moment", e)
+  return result
+}
+
+// The content of a result that says `text`: what is no text, such as a picture, stays.
+function withText(content, text) {
+  if (typeof content === "string") return text
+  const first = content.findIndex((block) => block.type === "text")
+  return content.flatMap((block, at) => {
+    if (block.type !== "text") return [block]
+    return at === first ? [{ ...block, text }] : []
+  })
+}
+
+async function shorten($, e, block) {
+  if (block.type !== "tool_result") return block
+  const call = calls.get(block.tool_use_id) ?? {}
+  calls.delete(block.tool_use_id)
+  const { text } = await ask($, "result", {
+    ...place,
+    agent_id: e.agentId,
+    model: models.get(e.agentId),
+    tool_use_id: block.tool_use_id,
+    tool_name: e.origin.tool ?? call.name,
+    tool_input: call.input,
+    content: block.content,
+  })
+  return typeof text === "string" ? { ...block, content: withText(block.content, text) } : block
+}
+
+async function showLine($) {
+  const { line } = await ask($, "line", place)
+  if (line) await $.ui.status(line)
+}
+
+const asItWas = ($, e, next) => next(e)
+
+export function register(on) {
+  on("classic.SessionStart", async ($, e, next) => tell($, e, next)).catch(asItWas)
+  on("classic.UserPromptSubmit", async ($, e, next) => {
+    remember(e) // where the mod is loaded when the session goes on already
+    return next(e)
+  }).catch(asItWas)
+  on("classic.PostCompact", async ($, e, next) => tell($, e, next)).catch(asItWas)
+  on("classic.Stop", async ($, e, next) => {
+    const result = await tell($, e, next)
+    await showLine($)
+    return result
+  }).catch(asItWas)
+  on("classic.SubagentStop", async ($, e, next) => tell($, e, next)).catch(asItWas)
+  on("classic.SessionEnd", async ($, e, next) => tell($, e, next)).catch(asItWas)
+
+  on("session.append", { door: "response" }, async ($, e, next) => {
+    if (e.origin.model) models.set(e.agentId, e.origin.model)
+    for (const block of e.message.content) if (block.type === "tool_use") calls.set(block.id, block)
+    return next(e)
+  }).catch(asItWas)
+
+  on("session.append", { door: "tool-result" }, async ($, e, next) => {
+    const content = []
+    for (const block of e.message.content) content.push(await shorten($, e, block))
+    return next({ ...e, message: { ...e.message, content } })
+  }).catch(asItWas)
+}

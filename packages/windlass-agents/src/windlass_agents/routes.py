@@ -1,0 +1,155 @@
+"""The routes of the server for code of ours that runs inside an agent: plain HTTP, JSON both ways.
+
+    POST /result    a tool's result that the model is about to see: {"text": ...}, or {}: it stays
+    POST /moment    a session began, was compacted, paused or ended: {}
+    POST /line      what the agent may show of a session: {"line", "calls", "tokens", "dollars"}
+
+Each takes `{"agent": NAME, "options": [...], "event": {...}}`: the words that `windlass agent run`
+takes, and an event in the form of the agent's adapter. A result that takes longer than the other
+side waits for stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, Final, cast
+
+from windlass.public import UsageError, WindlassError, many, money, redacted_text
+from windlass_agents.client import MOST_BYTES, WAIT_S, count_failure
+from windlass_agents.handler import HookAnswer, HookHandler, HookRequest
+
+ROUTES: Final = ("/result", "/moment", "/line")
+WITHIN_S: Final = 0.25
+"""Seconds after which a short form comes too late: inside an agent 0.3 are waited for."""
+
+
+class Routes:
+    """Answers requests.
+
+    Args:
+        answering: What answers events.
+        token: What each request must name, where others reach the address, too.
+        variables: Those of the process, for sessions of which no hook told any.
+    """
+
+    def __init__(self, answering: HookHandler, token: bytes, variables: Mapping[str, str]) -> None:
+        self._answering = answering
+        self._token = token
+        self._variables = variables
+
+    def serve(self, connection: socket.socket) -> None:
+        """Answer the one request of a connection."""
+        _Request(connection, self)
+
+    def is_allowed(self, authorization: str) -> bool:
+        """Return whether a request may be answered."""
+        said = authorization.removeprefix("Bearer ").encode()
+        return not self._token or secrets.compare_digest(said, self._token)
+
+    def answer(self, route: str, body: bytes, since: float) -> tuple[bytes, HookAnswer]:
+        """Return the JSON that is sent, and what is to be done with the answer afterwards.
+
+        `since`: when the request came, by `time.monotonic`. Raises ValueError and WindlassError.
+        """
+        told = json.loads(body)
+        match told:
+            case {"agent": str(agent), "event": Mapping() as event}:
+                options = told.get("options") or ()
+            case _:
+                raise ValueError('expected {"agent": NAME, "options": [...], "event": {...}}')
+        words = (agent, *map(str, options))
+        payload = json.dumps(event).encode()
+        request = HookRequest(Path.cwd(), self._variables, words, payload, "mod")
+        if route == "/line":
+            figures = self._answering.figures(request)
+            return json.dumps({**figures, "line": line_of(figures)}).encode(), HookAnswer("")
+        answer = self._answering.answer(request)
+        if time.monotonic() - since > WITHIN_S:
+            answer.take_back()
+            return b"{}", HookAnswer("", failure=answer.failure, afterwards=answer.afterwards)
+        return answer.text.encode() or b"{}", answer
+
+
+def line_of(figures: Mapping[str, Any]) -> str:
+    """Return the figures that were kept as a line (empty: none were)."""
+    match figures:
+        case {"calls": int(calls), "tokens": int(tokens), "dollars": int() | float() as dollars}:
+            saved = f"saved {money(dollars)}" if dollars >= 0 else f"cost {money(-dollars)} more"
+            return f"{many(calls, 'request')}, {tokens:,} tokens shorter, {saved}"
+        case {"calls": int(calls), "tokens": int(tokens)}:
+            return f"{many(calls, 'request')}, {tokens:,} tokens shorter"
+        case _:
+            return ""
+
+
+class _Request(BaseHTTPRequestHandler):
+    """One request on one connection."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = WAIT_S
+
+    def __init__(self, connection: socket.socket, routes: Routes) -> None:
+        self._routes = routes
+        super().__init__(connection, ("", 0), cast("Any", None))
+
+    def do_POST(self) -> None:
+        """Answer."""
+        since = time.monotonic()
+        size = self.headers.get("content-length", "")
+        if not self._routes.is_allowed(self.headers.get("authorization", "")):
+            self._send(HTTPStatus.UNAUTHORIZED, b"{}")
+        elif self.path not in ROUTES:
+            self._send(HTTPStatus.NOT_FOUND, b"{}")
+        elif not size.isdecimal() or int(size) > MOST_BYTES:
+            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"{}")
+        else:
+            self._answer(self.rfile.read(int(size)), since)
+
+    def _answer(self, body: bytes, since: float) -> None:
+        answer = HookAnswer("")
+        try:
+            data, answer = self._routes.answer(self.path, body, since)
+            if answer.failure:
+                count_failure(answer.failure, ["mod"])
+            status = HTTPStatus.OK
+        except (ValueError, UsageError) as error:
+            data, status = b"{}", HTTPStatus.BAD_REQUEST
+            _count(error)
+        except (WindlassError, OSError) as error:
+            data, status = b"{}", HTTPStatus.INTERNAL_SERVER_ERROR
+            _count(error)
+        try:
+            self._send(status, data)
+        except OSError:  # nobody reads it: the agent shows the result whole
+            answer.take_back()
+        _finish(answer.afterwards)
+
+    def _send(self, status: HTTPStatus, data: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.wfile.write(data)
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        """Print nothing."""
+
+
+def _finish(afterwards: Callable[[], None]) -> None:
+    try:
+        afterwards()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
+        _count(error)
+
+
+def _count(error: Exception) -> None:
+    count_failure(redacted_text(f"{type(error).__name__}: {error}"), ["mod"])
