@@ -15,7 +15,16 @@ from tests.tasks.making import atomic
 from windlass.errors import BadRequest
 from windlass.wire.base import Request
 
-OTHERS = {("run",), ("batch",), ("compare",), ("fork",), ("chat",), ("serve",), ("hook", "try")}
+OTHERS = {
+    ("run",),
+    ("batch",),
+    ("compare",),
+    ("fork",),
+    ("chat",),
+    ("serve",),
+    ("agent", "try"),
+    ("hook", "try"),
+}
 """The session of `run` is a new one, batches resume none, `fork` makes one, `chat` waits, `serve`
 goes on until it is interrupted, and a hook is tried on recordings of agents."""
 TAKING = {

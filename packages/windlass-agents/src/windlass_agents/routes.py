@@ -103,14 +103,18 @@ class _Request(BaseHTTPRequestHandler):
         """Answer."""
         since = time.monotonic()
         size = self.headers.get("content-length", "")
+        is_short = size.isdecimal() and int(size) <= MOST_BYTES
+        body = (
+            self.rfile.read(int(size)) if is_short else b""
+        )  # first: who still sends hears nothing
         if not self._routes.is_allowed(self.headers.get("authorization", "")):
             self._send(HTTPStatus.UNAUTHORIZED, b"{}")
         elif self.path not in ROUTES:
             self._send(HTTPStatus.NOT_FOUND, b"{}")
-        elif not size.isdecimal() or int(size) > MOST_BYTES:
+        elif not is_short:
             self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"{}")
         else:
-            self._answer(self.rfile.read(int(size)), since)
+            self._answer(body, since)
 
     def _answer(self, body: bytes, since: float) -> None:
         answer = HookAnswer("")
