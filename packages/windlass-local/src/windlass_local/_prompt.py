@@ -29,7 +29,7 @@ _END: Final = "<|im_end|>"
 _TOOLS: Final = (
     "You have these tools:\n<tools>\n{tools}\n</tools>\n"
     f'If a tool can help, answer with {OPEN}{{{{"name": ..., "arguments": ...}}}}{CLOSE}.'
-    " Otherwise answer in plain calls.words."
+    " Otherwise answer in plain words."
 )
 
 
