@@ -211,7 +211,7 @@ def test_the_contract_of_imports_lists_every_module() -> None:
     assert sorted(listed) == sorted(import_graph().find_children("windlass"))
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*/turn.py")), ids=name_of)
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("turn.py")), ids=name_of)
 def test_the_story_of_one_call_fits_one_sitting(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) < LONGEST_STORY
 

@@ -133,6 +133,13 @@ def test_what_is_not_installed_is_told_with_the_command_that_installs_it(
         assert f"pip install 'windlass[{extra}]'" in str(caught.value)
 
 
+def test_a_name_that_nobody_announces_is_told_with_the_nearest() -> None:
+    with pytest.raises(
+        UsageError, match="there is no store 'clickhose'; did you mean 'clickhouse'"
+    ):
+        plugins.load_plugin(plugins.STORES, "clickhose")
+
+
 def test_of_an_unknown_file_more_formats_are_told_where_they_are_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

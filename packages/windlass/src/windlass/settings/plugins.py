@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from windlass.errors import UsageError
+from windlass.errors import UsageError, did_you_mean
 from windlass.safety.imports import logging_unchanged
 
 if TYPE_CHECKING:
@@ -109,8 +109,11 @@ def load_plugin(group: str, name: str) -> Any:
 
 
 def missing_plugin(group: str, name: str) -> UsageError:
-    """Return the sentence that says what installs a plugin of Windlass's own."""
-    extra = EXTRAS[group][name]
+    """Return the sentence that says what installs a plugin, or that there is none of that name."""
+    extra = EXTRAS.get(group, {}).get(name)
+    if extra is None:
+        near = did_you_mean(name, plugin_names(group))
+        return UsageError(f"there is no {GROUPS[group]} {name!r}; {near}")
     return UsageError(
         f"the {GROUPS[group]} {name!r} is in a package of its own that is not installed:"
         f" pip install 'windlass[{extra}]'"

@@ -13,6 +13,7 @@ from windlass.engine.events import Noted
 from windlass.engine.injecting.each_call import block_details, with_current_values
 from windlass.engine.turn.record import Recorder
 from windlass.errors import BudgetExceeded, ContextTooLong
+from windlass.history.base import CallRecord, ShownMessage, request_hash
 from windlass.history.details import (
     BudgetDetails,
     CallDetails,
@@ -317,3 +318,26 @@ def tell_choice(run: CascadeRun, phase_run: PhaseRun, sent: int, snowball: int) 
     if text:
         text += f"; its first call sends {sent:,} tokens, sending everything {snowball:,}"
         run.emit(Noted(phase_run.phase.name, text, detail=True))
+
+
+def call_record(phase_run: PhaseRun, plan: Plan, trace_id: str, details: CallDetails) -> CallRecord:
+    """Return what a call saw, as it is recorded with its reply."""
+    count, specs = phase_run.info.counter.message, [spec.to_openai() for spec in plan.tools]
+    return CallRecord(
+        trace_id=trace_id,
+        model=phase_run.info.name,
+        shown=tuple(_shown(entry, count(entry.message)) for entry in plan.entries),
+        request_hash=request_hash([message.key for message in plan.messages], specs),
+        tools=tuple(specs),
+        sent_tokens=plan.sent,
+        full_tokens=plan.sent + plan.saved,
+        bodies=tuple(entry.message for entry in plan.entries if entry.edited),
+        details=details,
+    )
+
+
+def _shown(entry: Entry, tokens: int) -> ShownMessage:
+    body = entry.message.key if entry.edited else None
+    return ShownMessage(
+        entry.item.id, entry.reason, tokens, shown_as=body, because=", ".join(entry.causes) or None
+    )

@@ -23,6 +23,7 @@ from windlass.engine.turn._answer import answer_calls, refuse_calls
 from windlass.engine.turn._cache import take_report
 from windlass.engine.turn._plan import (
     Plan,
+    call_record,
     has_room,
     join_reply,
     plan_call,
@@ -41,9 +42,8 @@ from windlass.engine.turn.windows import (
     tell_thinking,
 )
 from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
-from windlass.history.base import CallRecord, NodeType, Row, ShownMessage, request_hash
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import Continuation
-from windlass.history.details import CallDetails
 from windlass.history.window_rows import edit_records
 from windlass.messages import user
 from windlass.safety.fairness import run_in_thread, wait_for_turn
@@ -140,7 +140,7 @@ async def _call(
     rows = [row]
     if phase_run.rule.policy is not None:
         rows.append(selection_row(phase_run, phase_run.rule.policy, plan.entries, row))
-    call = _call_record(phase_run, plan, row.trace_id, details)
+    call = call_record(phase_run, plan, row.trace_id, details)
     items = record.append(rows, calls=[call], edits=changes)
 
     # From now on it is said.
@@ -169,24 +169,6 @@ def _reply_row(phase_run: PhaseRun, plan: Plan, reply: Reply, price: float | Non
     )
 
 
-def _call_record(
-    phase_run: PhaseRun, plan: Plan, trace_id: str, details: CallDetails
-) -> CallRecord:
-    """Return what a call saw, as it is recorded with its reply."""
-    count, specs = phase_run.info.counter.message, [spec.to_openai() for spec in plan.tools]
-    return CallRecord(
-        trace_id=trace_id,
-        model=phase_run.info.name,
-        shown=tuple(_shown(entry, count(entry.message)) for entry in plan.entries),
-        request_hash=request_hash([message.key for message in plan.messages], specs),
-        tools=tuple(specs),
-        sent_tokens=plan.sent,
-        full_tokens=plan.sent + plan.saved,
-        bodies=tuple(entry.message for entry in plan.entries if entry.edited),
-        details=details,
-    )
-
-
 async def _send(run: CascadeRun, phase_run: PhaseRun, plan: Plan) -> TakenStep:
     name = phase_run.phase.name
     if plan.details.budget is not None:
@@ -195,10 +177,3 @@ async def _send(run: CascadeRun, phase_run: PhaseRun, plan: Plan) -> TakenStep:
     run.emit(CallStarted(name, now.turn, now.attempt, *tokens, run.record.follows_record))
     request = request_of(run.record, phase_run, plan)
     return await send(run, phase_run, request, lambda text: run.emit(TextArrived(name, text)))
-
-
-def _shown(entry: Entry, tokens: int) -> ShownMessage:
-    body = entry.message.key if entry.edited else None
-    return ShownMessage(
-        entry.item.id, entry.reason, tokens, shown_as=body, because=", ".join(entry.causes) or None
-    )
