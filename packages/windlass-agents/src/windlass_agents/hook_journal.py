@@ -2,6 +2,7 @@
 
     <store>/hooks/<agent>/<session>.jsonl
     <store>/hooks/<agent>/<session>.calls.jsonl      where the agent keeps no transcript
+    <store>/hooks/<agent>/<session>.compacted.jsonl  of compactions (`kept_compactions`)
     <store>/hooks/originals/<content hash>.json
 
 An original is written before its line, and a line before the agent gets its answer. Nothing else
@@ -36,6 +37,7 @@ from windlass.public import (
     reference_to,
 )
 from windlass_agents.agent_events import SeenCall
+from windlass_agents.kept_compactions import SUFFIX, KeptCompactions
 from windlass_agents.kept_originals import originals_folder
 from windlass_agents.shapes import CLAUDE_CODE, shape_of
 
@@ -211,10 +213,15 @@ class HookJournal:
     def sessions(self) -> Iterator[tuple[str, str]]:
         """Yield the agent and the session of each file, the one that was written last first."""
         files = [path for path in self.folder.glob("*/*.jsonl") if not path.is_symlink()]
+        known: set[tuple[str, str]] = set()
         for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True):
-            told = next(_objects(path), {})
-            if _is_journal(path) and "session" in told:
-                yield str(told.get("agent")), str(told["session"])
+            is_compacted = path.name.endswith(SUFFIX)
+            told = (one for one in _objects(path) if not is_compacted or "session" in one)
+            first = next(told, {}) if is_compacted or _is_journal(path) else {}
+            name = str(first.get("agent")), str(first.get("session"))
+            if "session" in first and name not in known:
+                known.add(name)
+                yield name
 
     def forget(self, content_hash: str) -> None:
         """Remove an original that the store has by now."""
@@ -222,7 +229,7 @@ class HookJournal:
 
     def changed(self, agent: str, session: str) -> float:
         """When something was noted of a session last, in seconds since 1970 (0: nothing is)."""
-        return max(_changed(self._path(agent, session)), _changed(self._calls(agent, session)))
+        return max(map(_changed, self._files(agent, session)))
 
     def remove(self, agent: str, session: str) -> None:
         """Remove what was noted of a session, and the originals that no other one names.
@@ -230,7 +237,7 @@ class HookJournal:
         Raises OSError.
         """
         own = {each for line in self.lines(agent, session) for each in line.originals}
-        for path in (self._path(agent, session), self._calls(agent, session)):
+        for path in self._files(agent, session):
             path.unlink(missing_ok=True)
         others = filter(_is_journal, self.folder.glob("*/*.jsonl")) if own else ()
         for original in own.difference(
@@ -243,6 +250,10 @@ class HookJournal:
 
     def _calls(self, agent: str, session: str) -> Path:
         return self._path(agent, session).with_suffix(_CALLS)
+
+    def _files(self, agent: str, session: str) -> tuple[Path, ...]:
+        compacted = KeptCompactions(self._store, agent, session).path
+        return self._path(agent, session), self._calls(agent, session), compacted
 
     def _append(self, path: Path, noted: Mapping[str, Any]) -> None:
         self._make(path.parent)
@@ -278,7 +289,7 @@ def _seen(told: Iterable[Mapping[str, Any]]) -> Iterator[SeenCall]:
 
 
 def _is_journal(path: Path) -> bool:
-    return not path.name.endswith(_CALLS) and _is_ordinary(path)
+    return not path.name.endswith((_CALLS, SUFFIX)) and _is_ordinary(path)
 
 
 def _is_ordinary(path: Path) -> bool:
