@@ -2,6 +2,7 @@
 
     <store>/hooks/<agent>/<session>.jsonl
     <store>/hooks/<agent>/<session>.calls.jsonl      where the agent keeps no transcript
+    <store>/hooks/<agent>/<session>.tools.jsonl      which tools wait (`deferred_tools`)
     <store>/hooks/<agent>/<session>.compacted.jsonl  of compactions (`kept_compactions`)
     <store>/hooks/originals/<content hash>.json
 
@@ -42,6 +43,7 @@ from windlass_agents.kept_originals import originals_folder
 from windlass_agents.shapes import CLAUDE_CODE, shape_of
 
 _CALLS: Final = ".calls.jsonl"
+_TOOLS: Final = ".tools.jsonl"
 _LONGEST_LINE: Final = 1 << 28
 _MOMENT: Final = "moment"
 _MOST_BYTES: Final = 100_000_000
@@ -135,6 +137,15 @@ class HookJournal:
         noted["arguments"] = json.dumps(dict(call.arguments))
         self._append(self._calls(line.agent, line.session), noted)
 
+    def note_tool(self, agent: str, session: str, decision: Mapping[str, Any]) -> None:
+        """Append what was decided on a tool of a session. Raises as `write` does."""
+        told = {"agent": agent, "session": session, **decision}
+        self._append(self._path(agent, session).with_suffix(_TOOLS), told)
+
+    def tools(self, agent: str, session: str) -> Iterator[Mapping[str, Any]]:
+        """Yield what `note_tool` noted, in order."""
+        yield from _objects(self._path(agent, session).with_suffix(_TOOLS))
+
     def calls(self, agent: str, session: str) -> Iterator[SeenCall]:
         """Yield what `write_call` noted, in order."""
         yield from _seen(_objects(self._calls(agent, session)))
@@ -215,9 +226,9 @@ class HookJournal:
         files = [path for path in self.folder.glob("*/*.jsonl") if not path.is_symlink()]
         known: set[tuple[str, str]] = set()
         for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True):
-            is_compacted = path.name.endswith(SUFFIX)
-            told = (one for one in _objects(path) if not is_compacted or "session" in one)
-            first = next(told, {}) if is_compacted or _is_journal(path) else {}
+            is_beside = path.name.endswith((_TOOLS, SUFFIX))
+            told = (one for one in _objects(path) if not is_beside or "session" in one)
+            first = next(told, {}) if is_beside or _is_journal(path) else {}
             name = str(first.get("agent")), str(first.get("session"))
             if "session" in first and name not in known:
                 known.add(name)
@@ -253,7 +264,8 @@ class HookJournal:
 
     def _files(self, agent: str, session: str) -> tuple[Path, ...]:
         compacted = KeptCompactions(self._store, agent, session).path
-        return self._path(agent, session), self._calls(agent, session), compacted
+        path = self._path(agent, session)
+        return path, self._calls(agent, session), path.with_suffix(_TOOLS), compacted
 
     def _append(self, path: Path, noted: Mapping[str, Any]) -> None:
         self._make(path.parent)
@@ -289,7 +301,7 @@ def _seen(told: Iterable[Mapping[str, Any]]) -> Iterator[SeenCall]:
 
 
 def _is_journal(path: Path) -> bool:
-    return not path.name.endswith((_CALLS, SUFFIX)) and _is_ordinary(path)
+    return not path.name.endswith((_CALLS, _TOOLS, SUFFIX)) and _is_ordinary(path)
 
 
 def _is_ordinary(path: Path) -> bool:
