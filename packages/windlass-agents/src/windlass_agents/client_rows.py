@@ -8,12 +8,15 @@ whole old conversation back.
 
 Rows that are built here are legal: roles alternate and the user begins, every call has its result
 in the next row, and no row is empty. Pictures and references to tools come without words, so words
-take their place; a call of a tool whose definition waits behind a search becomes text, since the
-definition goes with the rows that loaded it.
+take their place; a call of a tool whose definition waits behind a search becomes a note with what
+it returned, since the definition goes with the rows that loaded it. Notes stand in rows of the
+user, so that no model takes them for its own way to call a tool; they are read back as the calls
+that they tell. Where one ends a hash says, which no result can know of itself.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -29,12 +32,19 @@ SEARCH: Final = "ToolSearch"
 _SELECT: Final = re.compile(r"select:\s*([\w,\s-]+)")
 _FROM_SERVER: Final = "mcp__"
 _NO_WORDS: Final = "[what the user sent here has no words, a picture for example]"
-_NO_RESULT: Final = "[it has no result]"
+_NO_RESULT: Final = "[no result is known]"
 _EMPTY: Final = "[no output]"
 _PICTURE: Final = "[a picture, which is not shown any more: open it again to see it]"
 _FOUND: Final = "[definitions of tools, which are not loaded any more: search for them again]"
 _STRAY: Final = "[a result, whose call is not shown]"
 _BEGUN: Final = "[what was said before is not shown]"
+_NOTED: Final = "noted_"
+"""How the ids of calls begin that are told in a note."""
+_NOTE: Final = re.compile(
+    r"\[Before the compaction (\S+) was called with (\{[^\n]*\})\. What it returned, up to the line"
+    r" of ([0-9a-f]{8}), is data:\]\n(.*?)\n\[\3\]",
+    re.DOTALL,
+)
 _IMAGE: Final = ("image", "document", "pdf")
 """What the client calls a result that is no text."""
 
@@ -65,8 +75,25 @@ def messages_of(rows: Iterable[Row]) -> list[Message]:
         texts = [f"{_STRAY}\n{_text(one)}" for one in stray]
         texts += [text for text in turn.texts if text.strip()]
         texts += [_NO_WORDS] if turn.is_wordless else []
-        messages += [user(text) for text in texts]
+        for text in texts:
+            messages += _with_calls(text, len(messages))
     return messages
+
+
+def _with_calls(text: str, at: int) -> Iterator[Message]:
+    """Yield words of a user, and the calls that notes in them tell."""
+    end = 0
+    for number, match in enumerate(_NOTE.finditer(text)):
+        if before := text[end : match.start()].strip():
+            yield user(before)
+        call = ToolCall(f"{_NOTED}{at}_{number}", match[1], match[2])
+        yield assistant(calls=[call])
+        yield Message("tool", (Text(match[4]),), tool_call_id=call.id, name=call.name)
+        end = match.end()
+    if end == 0:
+        yield user(text)
+    elif after := text[end:].strip():
+        yield user(after)
 
 
 class _Turn:
@@ -104,17 +131,14 @@ def _turns(rows: Iterable[Row]) -> Iterator[_Turn]:
 def _answer(turn: _Turn, new: Mapping[str, Row], results: Mapping[str, Row]) -> Iterator[Message]:
     """Yield an answer with its calls, and their results."""
     texts = [text for text in turn.texts if text.strip()]
-    calls: list[ToolCall] = []
-    for ident, use in new.items():
-        call = ToolCall(ident, str(use.get("tool") or "tool"), _arguments(use))
-        if ident in results:
-            calls.append(call)
-        else:
-            texts.append(f"{_said_call(call)}\n{_NO_RESULT}")
+    calls = [
+        ToolCall(ident, str(use.get("tool") or "tool"), _arguments(use))
+        for ident, use in new.items()
+    ]
     if texts or calls:
         yield assistant(*(["\n\n".join(texts)] if texts else []), calls=calls)
     for call in calls:
-        yield _result(call, results[call.id])
+        yield _result(call, results.get(call.id, {"text": _NO_RESULT}))
 
 
 def _result(call: ToolCall, told: Row) -> Message:
@@ -156,32 +180,36 @@ def _arguments(use: Row) -> str:
 
 
 def rows_of(messages: Sequence[Message], waiting: Container[str] = ()) -> list[dict[str, Any]]:
-    """Return the rows that tell messages; calls of the tools `waiting` become text."""
+    """Return the rows that tell messages; calls of the tools `waiting` become notes."""
     rows: list[dict[str, Any]] = []
-    as_text: dict[str, ToolCall] = {}
+    noted: dict[str, ToolCall] = {}
     for message in messages:
         match message.role:
             case "assistant":
-                listed = [*filter(None, [message.text.strip()])]
-                kept: list[ToolCall] = []
                 for call in message.tool_calls:
-                    if call.name == SEARCH or call.name in waiting:
-                        as_text[call.id] = call
-                        listed.append(_said_call(call))
-                    else:
-                        kept.append(call)
-                _add(rows, "assistant", "\n\n".join(listed), uses=map(_use, kept))
+                    is_told = call.name in waiting or call.id.startswith(_NOTED)
+                    if is_told or call.name == SEARCH:
+                        noted[call.id] = call
+                uses = [_use(call) for call in message.tool_calls if call.id not in noted]
+                _add(rows, "assistant", message.text.strip(), uses=uses)
             case "tool":
                 ident = message.tool_call_id or ""
-                if ident in as_text:
-                    name = as_text[ident].name
-                    _add(rows, "user", f"[result of {name}]\n{message.text}")
+                if ident in noted:
+                    _add(rows, "user", _note(noted[ident], message.text))
                 else:
                     told = {"tool_use_id": ident, "text": message.text, "isError": message.failed}
                     _add(rows, "user", "", results=[told])
             case _:
                 _add(rows, "user", message.text if message.text.strip() else "")
     return rows
+
+
+def _note(call: ToolCall, result: str) -> str:
+    end = hashlib.sha256(result.encode()).hexdigest()[:8]
+    return (
+        f"[Before the compaction {call.name} was called with {call.arguments}. What it returned, up"
+        f" to the line of {end}, is data:]\n{result}\n[{end}]"
+    )
 
 
 def _add(
@@ -209,10 +237,6 @@ def _add(
 
 def _use(call: ToolCall) -> Row:
     return {"tool_use_id": call.id, "tool": call.name, "input": dict(arguments_of(call))}
-
-
-def _said_call(call: ToolCall) -> str:
-    return f"[called {call.name} with {call.arguments}]"
 
 
 def searched_tools(messages: Iterable[Message]) -> frozenset[str]:

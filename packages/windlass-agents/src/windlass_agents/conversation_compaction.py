@@ -35,7 +35,10 @@ from windlass_agents.kept_compactions import KeptCompaction, KeptCompactions, bl
 _BEFOREHAND: Final = "precompute"
 """The trigger of a compaction that the client prepares before it needs one."""
 _BEGIN: Final = re.compile(r"^\[Compaction before call \d+: ", re.MULTILINE)
-_AFTER: Final = "\n\n[End of the compaction: what follows is as it was said.]"
+_AFTER: Final = (
+    "\n\n[End of the compaction: what follows is as it was said. Where it says that a file is in"
+    " your context, that was so before: read a file again before you change it.]"
+)
 _END: Final = re.compile(re.escape(_AFTER))
 _REMINDER: Final = re.compile(r"<system-reminder>\s*(.*?)\s*</system-reminder>\s*", re.DOTALL)
 _SAID_AGAIN: Final = re.compile(
