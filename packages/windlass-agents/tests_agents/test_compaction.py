@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,14 @@ from tests_agents.compacted_rows import (
     texts_of,
     used,
 )
-from windlass.public import StoreError, as_text
+from windlass.public import Message, StoreError, Text, as_text, reference
 from windlass_agents.agent_events import AgentPlace
 from windlass_agents.client_rows import messages_of, rows_of
 from windlass_agents.compaction_moments import CompactionDoor
 from windlass_agents.conversation_compaction import CompactedRows, CompactionRequest, compact_rows
-from windlass_agents.hook_journal import HookJournal
+from windlass_agents.hook_journal import HookJournal, HookLine, text_hash
 from windlass_agents.hooked_sessions import prune_journals
-from windlass_agents.kept_compactions import KeptCompactions
+from windlass_agents.kept_compactions import KeptCompactions, compactions_in
 from windlass_agents.kept_originals import find_original, open_folder
 
 NOW = 1_790_000_000.0
@@ -287,6 +288,31 @@ def test_a_session_that_goes_on_from_another_knows_what_that_folded(tmp_path: Pa
     assert texts_of(answer.rows).count("[Compaction before call") == 1
 
 
+def test_pieces_are_of_results_as_their_tools_gave_them(tmp_path: Path) -> None:
+    store = tmp_path / ".windlass"
+    journal = HookJournal(store)
+    rows = long_conversation(40)
+    whole = "\n".join(f"ferry_{number} leaves quay {number}" for number in range(60))
+    short = "[60 lines; windlass recall result_00000000]"
+    original = Message("tool", (Text(whole),), tool_call_id="ferries", name="Read")
+    journal.keep(original)
+    line = HookLine(
+        time=NOW, agent="claude-code", session="harbour", call_id="ferries", tool="Read",
+        outcome="shortened", original=original.content_hash, shown=text_hash(short),
+    )  # fmt: skip
+    journal.write(line)
+    rows[-36:-36] = [
+        used("ferries", "Read", file_path="/harbour/ferries"),
+        answered("ferries", short),
+    ]
+    text = texts_of(compacted(rows, store))
+    assert "ferry_7 leaves quay 7" in text
+    (again,) = [ref for ref in REFERENCE.findall(text) if ref == reference(original)]
+    assert recalled(store, again) == whole
+    journal.write(replace(line, shown=text_hash("something else")))
+    assert "ferry_7 leaves" not in texts_of(compacted(rows, store))
+
+
 def test_a_short_conversation_is_left_to_who_asked(tmp_path: Path) -> None:
     store = tmp_path / ".windlass"
     rows = long_conversation(3)
@@ -438,6 +464,46 @@ def test_a_transcript_is_read_on_as_it_grows(tmp_path: Path) -> None:
     transcript(path, 14, begun=NOW)
     now[0] = NOW + 60 * 13 + 10
     assert door.moment(place).seconds == 295
+
+
+def test_a_compaction_is_known_before_the_transcript_tells_it(tmp_path: Path) -> None:
+    path = transcript(tmp_path / "t.jsonl", 60, begun=NOW)
+    place = AgentPlace("claude-code", "harbour", transcript=path)
+    door = CompactionDoor(lambda: NOW + 60 * 60)
+    assert door.moment(place).seconds == 0
+    event = {"trigger": "manual", "own": True, "messages": long_conversation(40)}
+    store = tmp_path / ".windlass"
+    assert door.compact(event, place, store, "windlass recall").rows is not None
+    assert door.moment(place).seconds is None
+    (made,) = compactions_in(store)
+    assert made.reason.startswith("reading what goes has cost")
+    with path.open("a") as file:
+        file.write(json.dumps({"type": "system", "subtype": "compact_boundary"}) + "\n")
+    assert "no call" in door.moment(place).reason
+    skipped = door.compact(
+        {**event, "own": False, "trigger": "plugin", "messages": []}, place, store, "x"
+    )
+    assert skipped.stays
+    assert [one.reason for one in compactions_in(store)] == [made.reason, skipped.reason]
+
+
+def test_a_window_that_is_nearly_full_is_a_moment(tmp_path: Path) -> None:
+    path = transcript(tmp_path / "t.jsonl", 20, begun=NOW, tokens=7_500)
+    place = AgentPlace("claude-code", "harbour", transcript=path)
+    door = CompactionDoor(lambda: NOW + 60 * 20)
+    assert door.moment(place, 1_000_000).seconds
+    assert door.moment(place).seconds
+    full = door.moment(place, 200_000)
+    assert full.seconds == 0
+    assert "nearly full" in full.reason
+
+
+def test_a_subagent_has_a_transcript_of_its_own(tmp_path: Path) -> None:
+    path = transcript(tmp_path / "agent-7.jsonl", 14, begun=NOW)
+    path.write_text(path.read_text().replace('{"type": ', '{"isSidechain": true, "type": '))
+    assert moment(path, NOW + 60 * 13 + 10)[0] == 295
+    path = path.rename(tmp_path / "session.jsonl")
+    assert moment(path, NOW + 60 * 13 + 10)[0] is None
 
 
 def test_a_mod_that_comes_too_late_leaves_the_conversation(tmp_path: Path) -> None:

@@ -189,6 +189,22 @@ def test_transcripts_are_read_once_as_long_as_they_stay(tmp_path: Path) -> None:
     assert known_sessions(tmp_path) == []
 
 
+def test_the_users_own_transcripts_are_learned_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    door, store = ToolDoor(tmp_path), tmp_path / ".windlass"
+    assert door.learn() == 0
+    for number in range(12):
+        project = tmp_path / "claude" / "projects" / f"p{number % 3}"
+        record(project / f"{number}.jsonl", ["Skill"], session=f"s{number}")
+    assert door.decide("Skill", 500, place(tmp_path, "before"), store).deferred
+    assert door.learn() == 12
+    decision = door.decide("Skill", 500, place(tmp_path, "after"), store)
+    assert not decision.deferred
+    assert decision.reason.startswith("12 of 12 sessions used it")
+
+
 @pytest.mark.parametrize("session", ["new", "b/../c"])
 def test_decisions_are_pruned_with_their_session(tmp_path: Path, session: str) -> None:
     store = tmp_path / ".windlass"

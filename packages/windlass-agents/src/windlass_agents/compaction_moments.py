@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.public import (
+    SIDE_CHAIN,
     FreeMoments,
     FreeMomentsOptions,
     Prices,
@@ -50,6 +51,8 @@ _FEWEST_CALLS: Final = 5
 _TURNS: Final = 9
 _MOST_IN_TURNS: Final = 2
 """Within so many turns of the user so many compactions: the next one would trip the breaker."""
+_NEAR_WINDOW: Final = 0.775
+"""The share of a window at which a client is about to compact by itself."""
 _MOST_SESSIONS: Final = 24
 _CHARS: Final = 4
 _BOUNDARY: Final = "compact_boundary"
@@ -91,6 +94,8 @@ class SessionCalls:
     """When the last words or result came that a call answers."""
     _words: int = 0
     """Characters before the first call."""
+    _is_noted: bool = False
+    """Whether the last compaction was noted here, and the transcript may tell it still."""
 
     def read(self) -> None:
         """Take in what was appended; a file that cannot be read appends nothing."""
@@ -101,14 +106,21 @@ class SessionCalls:
                 self.__init__(self.path)  # type: ignore[misc]
             self._file = name
             file.seek(self._offset)
+            is_all = self.path.stem.startswith(SIDE_CHAIN)  # all of a subagent's file is its own
             data = self._rest + file.read()
             self._offset = file.tell()
             *lines, self._rest = data.split(b"\n")
             for line in lines:
                 with suppress(ValueError, RecursionError, TypeError, AttributeError):
                     record = json.loads(line)
-                    if isinstance(record, dict) and record.get("isSidechain") is not True:
+                    if isinstance(record, dict) and (is_all or not record.get("isSidechain")):
                         self._take(record)
+
+    def note_compaction(self) -> None:
+        """Note that what was said so far goes out of view."""
+        self.compacted.append(self.turns)
+        self.calls.clear()
+        self._is_noted = True
 
     def _take(self, record: Mapping[str, Any]) -> None:
         message = object_of(record.get("message"))
@@ -125,8 +137,9 @@ class SessionCalls:
                     self._words += len(content) if isinstance(content, str) else 0
                     self._words += sum(map(len, texts))
             case "system" if record.get("subtype") == _BOUNDARY:
-                self.compacted.append(self.turns)
-                self.calls.clear()
+                if self.calls or not self._is_noted:
+                    self.note_compaction()
+                self._is_noted = False
             case "assistant":
                 self._take_answer(record, message)
             case _:
@@ -137,8 +150,8 @@ class SessionCalls:
         name = str(message.get("id") or "")
         if usage is None or not usage.tokens_in:
             return
-        if name and name == self._answer and self.calls:
-            self.calls[-1] = replace(self.calls[-1], usage=usage)
+        if name and name == self._answer:
+            self.calls[-1:] = [replace(one, usage=usage) for one in self.calls[-1:]]
             return
         self._answer, self.model = name, model_of(message.get("model"), "anthropic")
         if not self.calls and not self.compacted:
@@ -189,8 +202,11 @@ class NextMoment:
         return {"seconds": self.seconds, "reason": self.reason}
 
 
-def next_moment(told: SessionCalls, now: float) -> NextMoment:
-    """Return when a conversation is to be compacted next; `now` is in seconds since 1970."""
+def next_moment(told: SessionCalls, now: float, window: int = 0) -> NextMoment:
+    """Return when a conversation is to be compacted next.
+
+    `now` is in seconds since 1970, `window` the tokens of the model's window (0: not known).
+    """
     conversation = told.conversation_tokens
     if conversation is None:
         return NextMoment(None, "no call was made since the conversation began")
@@ -210,14 +226,16 @@ def next_moment(told: SessionCalls, now: float) -> NextMoment:
     minutes = f"{told.cached_s / 60:.0f} minutes"
     if idle > told.cached_s:
         return NextMoment(0, f"nothing is cached any more: the last call was {minutes} ago or more")
-    if why := _paid(moments, told, conversation):
+    if why := _paid(moments, told, conversation, window):
         return NextMoment(0, why)
     return NextMoment(told.cached_s - idle + _AFTER_S, f"what is cached for {minutes} is gone then")
 
 
-def _paid(moments: FreeMoments, told: SessionCalls, conversation: float) -> str:
+def _paid(moments: FreeMoments, told: SessionCalls, conversation: float, window: int) -> str:
     """Return why a compaction pays while all is cached; empty: it does not."""
     left = moments.left(conversation)
+    if told.call_tokens > _NEAR_WINDOW * window >= told.head + left:
+        return "the window is nearly full: the client would compact in the middle of a turn"
     for above, factor in told.prices.tiers:
         if factor > 1 and told.call_tokens > above >= told.head + left:
             return f"calls of more than {above:,} tokens are dearer"
@@ -237,12 +255,16 @@ class CompactionDoor:
         self._guard = threading.Lock()
         self._sessions: OrderedDict[Path, SessionCalls] = OrderedDict()
 
-    def moment(self, place: AgentPlace) -> NextMoment:
-        """Return when the conversation at a place is to be compacted, without being asked for."""
+    def moment(self, place: AgentPlace, window: int = 0) -> NextMoment:
+        """Return when the conversation at a place is to be compacted, without being asked for.
+
+        It is meant to be asked at the end of a turn. `window` are the tokens of the model's window
+        (0: not known).
+        """
         told = self._told(place)
         if told is None:
             return NextMoment(None, "the client does not say where its transcript is")
-        return next_moment(told, self._clock())
+        return next_moment(told, self._clock(), window)
 
     def compact(
         self,
@@ -256,14 +278,15 @@ class CompactionDoor:
     ) -> CompactedRows:
         """Return what takes the place of a conversation.
 
-        `told` is the client's event; with `own` in it the mod asks because `moment` was due, and
-        that is looked at again. Raises OSError and StoreError where what would go out of view
-        cannot be kept.
+        `told` is the client's event. With `own` in it the mod asks because `moment` was due, and
+        that is looked at again; `window` may say the tokens of the model's window. Raises OSError
+        and StoreError where what would go out of view cannot be kept.
         """
         now, calls = self._clock(), self._told(place)
         trigger, thread, instructions, rows = options_of(told)
         if told.get("own") is True and calls is not None:
-            due = next_moment(calls, now)
+            window = told.get("window")
+            due = next_moment(calls, now, window if isinstance(window, int) else 0)
             if due.seconds != 0:
                 return CompactedRows(due.reason, stays=True)
             trigger = due.reason
@@ -278,7 +301,11 @@ class CompactionDoor:
             tokens=calls.conversation_tokens if calls else None,
             waiting=waiting,
         )
-        return compact_rows(asked, store, way_back, now, redact=redact)
+        answer = compact_rows(asked, store, way_back, now, redact=redact)
+        if answer.rows is not None and calls is not None:
+            with self._guard:
+                calls.note_compaction()
+        return answer
 
     def _told(self, place: AgentPlace) -> SessionCalls | None:
         path = place.transcript

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +25,9 @@ from windlass.public import (
     Message,
     Planner,
     Prices,
+    Replace,
+    Text,
+    WindlassError,
     WindowRules,
     neutral_scale,
     redacted_message,
@@ -30,7 +35,9 @@ from windlass.public import (
     user,
 )
 from windlass_agents.client_rows import Row, messages_of, rows_of, searched_tools
+from windlass_agents.hook_journal import HookJournal, HookLine, text_hash
 from windlass_agents.kept_compactions import KeptCompaction, KeptCompactions, block_hash
+from windlass_agents.kept_originals import find_original, open_folder
 
 _BEFOREHAND: Final = "precompute"
 """The trigger of a compaction that the client prepares before it needs one."""
@@ -216,10 +223,15 @@ def _conversation(
             recall_hint=lambda message: f"{way_back} {reference(message)}", uses_names=False
         )
     )
+    shortened = _shortened(kept)
     for message in told:
-        for part in _with_originals(message, kept):
+        original = _original(message, shortened, kept.store)
+        for part in [message] if original else _with_originals(message, kept):
+            name = str(len(conversation.items))
             if isinstance(part, Message):
-                conversation.append(Item(str(len(conversation.items)), part, "message"))
+                conversation.append(Item(name, original or part, "message"))
+                if original:
+                    conversation.settle(Replace(name, part, "compress", "it was shown so before"))
                 continue
             begin = len(conversation.items)
             for original in part.messages:
@@ -235,6 +247,24 @@ def _conversation(
         scale = min(max(asked.tokens / counted, 1.0), 2.0 * scale)
     conversation.scale(scale)
     return conversation
+
+
+def _shortened(kept: KeptCompactions) -> dict[str, HookLine]:
+    """Return what was noted of results that the session's model saw in a short form, by call."""
+    lines = HookJournal(kept.store).lines(kept.agent, kept.session)
+    return {line.call_id: line for line in lines if line.outcome == "shortened"}
+
+
+def _original(message: Message, shortened: Mapping[str, HookLine], store: Path) -> Message | None:
+    """Return a result as the tool gave it, where the model saw a short form (None: it did not)."""
+    line = shortened.get(message.tool_call_id or "")
+    if line is None or line.shown != text_hash(message.text):
+        return None
+    with suppress(WindlassError):  # where it is lost, the short form is what there is
+        opening = partial(open_folder, store, reading=True)
+        text = find_original(store, line.original, opening).text
+        return message.with_parts(Text(text)) if len(text) > len(message.text) else None
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from windlass.public import (
 )
 from windlass_agents.agent_events import AgentPlace
 from windlass_agents.hook_journal import HookJournal
-from windlass_agents.tool_uses import SessionTools, known_sessions
+from windlass_agents.tool_uses import SessionTools, known_sessions, read_sessions
 
 IN_FRONT: Final = frozenset({"Bash", "Read", "Edit", "Write", "Grep", "Glob", "ToolSearch"})
 """Tools that never wait."""
@@ -231,6 +231,13 @@ class ToolDoor:
                     )
                 session.made[tool] = _kept(decision, place, store)
             return session.made[tool]
+
+    def learn(self) -> int:
+        """Read what changed in the user's transcripts, for the next sessions; how many were read.
+
+        It takes a second where all are new, so nobody should wait for it. Raises OSError.
+        """
+        return read_sessions(self._own)
 
     def waiting(self, place: AgentPlace, store: Path) -> frozenset[str]:
         """Return the tools that wait in the session at a place, as far as was decided."""

@@ -168,6 +168,13 @@ def kept_beginning(store: Path, digits: str) -> dict[str, Message]:
     return messages
 
 
+def compactions_in(store: Path) -> list[KeptCompaction]:
+    """Return what became of each conversation that was to be compacted, the newest last."""
+    files = (store / "hooks").glob(f"*/*{SUFFIX}")
+    told = [one for path in files for one in _compactions(_read(path))]
+    return sorted(told, key=lambda one: one.time)
+
+
 def _compactions(data: bytes) -> Iterator[KeptCompaction]:
     for line in data.splitlines():
         if line and not line.startswith(b'{"hash":'):
