@@ -262,7 +262,10 @@ def test_a_second_compaction_is_made_from_what_was_said(tmp_path: Path) -> None:
     first = compacted(rows, store)
     later = long_conversation(40, 121)[1:]
     more = [json.loads(json.dumps(row).replace("read-", "again-")) for row in later]
-    second = compacted([*first, said("user", "Go on."), *more], store)
+    command = "<command-name>/compact</command-name>\n<command-message>compact</command-message>"
+    done = "<local-command-stdout>Compacted (ctrl+o to see full summary)</local-command-stdout>"
+    between = [said("user", command), said("user", done), said("user", "Go on.")]
+    second = compacted([*first, *between, *more], store)
     assert not faults(second)
     text = texts_of(second)
     assert text.count("[Compaction before call") == 1
@@ -273,6 +276,8 @@ def test_a_second_compaction_is_made_from_what_was_said(tmp_path: Path) -> None:
     assert latest.folded[: len(earlier.folded)] == earlier.folded
     assert len(latest.folded) > len(earlier.folded)
     assert text.count("Never touch crane 12.") == 1
+    assert "/compact" not in text
+    assert "Compacted (" not in text
     assert text.count("Please make the harbour's cranes faster.") == 1
 
 

@@ -29,6 +29,11 @@ Row: TypeAlias = Mapping[str, Any]
 
 SEARCH: Final = "ToolSearch"
 """The tool that loads definitions of others."""
+OF_COMPACTING: Final = re.compile(
+    r"<command-name>/compact</command-name>|<local-command-stdout>(?:Compacted|</local)"
+    r"|<local-command-caveat>"
+)
+"""How the client's own words begin about the command that compacts."""
 _SELECT: Final = re.compile(r"select:\s*([\w,\s-]+)")
 _FROM_SERVER: Final = "mcp__"
 _NO_WORDS: Final = "[what the user sent here has no words, a picture for example]"

@@ -34,7 +34,9 @@ from windlass.public import (
     usage_of,
 )
 from windlass_agents.agent_events import AgentPlace
+from windlass_agents.client_rows import OF_COMPACTING
 from windlass_agents.conversation_compaction import (
+    COMPACTED,
     CompactedRows,
     CompactionRequest,
     compact_rows,
@@ -130,12 +132,13 @@ class SessionCalls:
                 content = message.get("content")
                 blocks = content if isinstance(content, list) else [content]
                 is_result = any(object_of(one).get("type") == "tool_result" for one in blocks)
-                is_users = not (is_result or record.get("isMeta") or record.get("isCompactSummary"))
-                self.turns += is_users
+                texts = [text_of(object_of(one), "text") for one in blocks]
+                words = content if isinstance(content, str) else "\n".join(texts)
+                is_clients = record.get("isMeta") or record.get("isCompactSummary")
+                is_clients = is_clients or OF_COMPACTING.match(words) or COMPACTED.search(words)
+                self.turns += not (is_result or is_clients)
                 if not self.calls and not self.compacted:
-                    texts = [text_of(object_of(one), "text") for one in blocks]
-                    self._words += len(content) if isinstance(content, str) else 0
-                    self._words += sum(map(len, texts))
+                    self._words += len(words)
             case "system" if record.get("subtype") == _BOUNDARY:
                 if self.calls or not self._is_noted:
                     self.note_compaction()

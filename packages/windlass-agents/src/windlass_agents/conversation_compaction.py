@@ -34,14 +34,15 @@ from windlass.public import (
     reference,
     user,
 )
-from windlass_agents.client_rows import Row, messages_of, rows_of, searched_tools
+from windlass_agents.client_rows import OF_COMPACTING, Row, messages_of, rows_of, searched_tools
 from windlass_agents.hook_journal import HookJournal, HookLine, text_hash
 from windlass_agents.kept_compactions import KeptCompaction, KeptCompactions, block_hash
 from windlass_agents.kept_originals import find_original, open_folder
 
 _BEFOREHAND: Final = "precompute"
 """The trigger of a compaction that the client prepares before it needs one."""
-_BEGIN: Final = re.compile(r"^\[Compaction before call \d+: ", re.MULTILINE)
+COMPACTED: Final = re.compile(r"^\[Compaction before call \d+: ", re.MULTILINE)
+"""How the text of a compaction begins."""
 _AFTER: Final = (
     "\n\n[End of the compaction: what follows is as it was said. Where it says that a file is in"
     " your context, that was so before: read a file again before you change it.]"
@@ -202,6 +203,8 @@ def _asked_by(trigger: str) -> str:
 def _without_announcements(messages: Sequence[Message]) -> Iterator[Message]:
     """Yield the messages without what the client says again behind a compaction."""
     for message in messages:
+        if message.role == "user" and OF_COMPACTING.match(message.text):
+            continue
         if message.role != "user" or "<system-reminder>" not in message.text:
             yield message
             continue
@@ -278,7 +281,7 @@ class _Folded:
 def _with_originals(message: Message, kept: KeptCompactions) -> Iterator[Message | _Folded]:
     """Yield a user's message, and what an earlier compaction folded that stands in it."""
     text = message.text if message.role == "user" else ""
-    begin = _BEGIN.search(text)
+    begin = COMPACTED.search(text)
     for end in _END.finditer(text, begin.end()) if begin is not None else ():
         assert begin is not None
         block = text[begin.start() : end.start()]
