@@ -1,7 +1,7 @@
 """Compactions of a client's conversation, and tools that wait, on sessions of people at work.
 
-Run: `python -m bench.bench_moments [--show FOLDER] [--session BEGINNING ...]`, with WINDLASS_DATA
-naming the folder that holds `raw/agent_sessions` (default `../shared/data`).
+Run: `python -m bench.bench_moments [--least TOKENS] [--show FOLDER] [--session NAME ...]`, with
+WINDLASS_DATA naming the folder that holds `raw/agent_sessions` (default `../shared/data`).
 
 The first table compacts each long session of Claude Code several times, each time as the client
 would hand over what the last compaction left and what came since. It checks that the rows are legal
@@ -122,6 +122,8 @@ class Compactor:
     """One session, compacted again and again."""
 
     recording: Recording
+    least: int
+    """Tokens of a conversation, by characters / 4, before its first compaction."""
     show: Path | None
     """Where each compaction is written as text (None: nowhere)."""
     told: Compacted = field(default_factory=Compacted)
@@ -142,7 +144,7 @@ class Compactor:
             for at, chat in enumerate(recording.messages):
                 if at in calls and self.told.times:
                     self.count([*needs.get(at, ()), *own.get(at, ())], at)
-                is_due = since >= (APART if self.told.times else LEAST)
+                is_due = since >= (APART if self.told.times else self.least)
                 if at in calls and is_due and self.compact(Path(folder) / ".windlass", at):
                     since = 0
                 if str(chat.get("content")) not in announced:
@@ -275,7 +277,7 @@ def as_page(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def print_compactions(sessions: Sequence[str], show: Path | None) -> None:
+def print_compactions(sessions: Sequence[str], least: int, show: Path | None) -> None:
     """Print the first table."""
     print("compactions: tokens are the model's, shares in percent (next 10 calls | all)")
     heads = ("times", "before", "after", "ms", "illegal", "refs", "dead")
@@ -285,7 +287,7 @@ def print_compactions(sessions: Sequence[str], show: Path | None) -> None:
         name, _, number = recording.id.rpartition(" ")
         if number != "0" or (sessions and not any(each in name for each in sessions)):
             continue
-        told = Compactor(recording, show).run()
+        told = Compactor(recording, least, show).run()
         if told.times:
             print_line(name.removesuffix(".jsonl"), told)
             total = total.plus(told)
@@ -398,9 +400,10 @@ def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--show", type=Path)
+    parser.add_argument("--least", type=int, default=LEAST)
     parser.add_argument("--session", action="append", default=[])
     asked = parser.parse_args()
-    print_compactions(asked.session, asked.show)
+    print_compactions(asked.session, asked.least, asked.show)
     print_tools()
 
 

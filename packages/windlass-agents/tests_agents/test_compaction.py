@@ -511,6 +511,22 @@ def test_a_subagent_has_a_transcript_of_its_own(tmp_path: Path) -> None:
     assert moment(path, NOW + 60 * 13 + 10)[0] is None
 
 
+def test_a_subagent_is_compacted_by_its_own_count(tmp_path: Path) -> None:
+    main = transcript(tmp_path / "harbour.jsonl", 3, begun=NOW)
+    own = tmp_path / "harbour" / "subagents" / "agent-7.jsonl"
+    own.parent.mkdir(parents=True)
+    transcript(own, 30, begun=NOW, tokens=5_000)
+    place = AgentPlace("claude-code", "harbour", transcript=main)
+    event = {"trigger": "auto", "agentId": "7", "messages": long_conversation(40)}
+    store = tmp_path / ".windlass"
+    door = CompactionDoor(lambda: NOW + 9_000)
+    assert door.compact(event, place, store, "windlass recall").rows is not None
+    (made,) = compactions_in(store)
+    assert made.thread == "7"
+    assert 144_000 < made.tokens_before < 146_000
+    assert door.moment(place).reason.endswith("a compaction frees too little")
+
+
 def test_a_mod_that_comes_too_late_leaves_the_conversation(tmp_path: Path) -> None:
     path = transcript(tmp_path / "t.jsonl", 14, begun=NOW)
     place = AgentPlace("claude-code", "harbour", transcript=path)

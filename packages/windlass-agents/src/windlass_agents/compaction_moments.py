@@ -42,6 +42,7 @@ from windlass_agents.conversation_compaction import (
     compact_rows,
     options_of,
 )
+from windlass_agents.hook_journal import SIDE
 
 _LONG_S: Final = 3_600.0
 _SHORT_S: Final = 300.0
@@ -285,8 +286,11 @@ class CompactionDoor:
         that is looked at again; `window` may say the tokens of the model's window. Raises OSError
         and StoreError where what would go out of view cannot be kept.
         """
-        now, calls = self._clock(), self._told(place)
         trigger, thread, instructions, rows = options_of(told)
+        if thread and not place.thread and place.transcript is not None:
+            beside = place.transcript.with_suffix("") / SIDE / f"{SIDE_CHAIN}{thread}.jsonl"
+            place = replace(place, thread=thread, transcript=beside)
+        now, calls = self._clock(), self._told(place)
         if told.get("own") is True and calls is not None:
             window = told.get("window")
             due = next_moment(calls, now, window if isinstance(window, int) else 0)
