@@ -43,11 +43,7 @@ _BEFOREHAND: Final = "precompute"
 """The trigger of a compaction that the client prepares before it needs one."""
 COMPACTED: Final = re.compile(r"^\[Compaction before call \d+: ", re.MULTILINE)
 """How the text of a compaction begins."""
-_AFTER: Final = (
-    "\n\n[End of the compaction: what follows is as it was said. Where it says that a file is in"
-    " your context, that was so before: read a file again before you change it.]"
-)
-_END: Final = re.compile(re.escape(_AFTER))
+_END: Final = re.compile(r"\n\n\[End of the compaction: [^\]\n]*\]")
 _REMINDER: Final = re.compile(r"<system-reminder>\s*(.*?)\s*</system-reminder>\s*", re.DOTALL)
 _SAID_AGAIN: Final = re.compile(
     r"As you answer the user's questions, you can use the following context|# claudeMd\b"
@@ -153,7 +149,7 @@ def compact_rows(
     )
     kept.keep(noted, folded)
     messages = [
-        user(f"{block}{_AFTER}") if entry.message is fold.replacement else entry.message
+        user(f"{block}{_after(way_back)}") if entry.message is fold.replacement else entry.message
         for entry in window.entries
     ]
     if asked.instructions.strip():
@@ -188,6 +184,15 @@ def _noted(asked: CompactionRequest, now: float, tokens: int, reason: str) -> Ke
         reason=reason,
         tokens_before=tokens,
         tokens_after=tokens,
+    )
+
+
+def _after(way_back: str) -> str:
+    """Return what stands behind the text of a compaction."""
+    return (
+        f"\n\n[End of the compaction: what follows is as it was said. `{way_back} REFERENCE` in a"
+        " shell prints an original, with --grep or --lines a part of it. Where it says that a file"
+        " is in your context, that was so before: read a file again before you change it.]"
     )
 
 
