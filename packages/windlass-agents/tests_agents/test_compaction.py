@@ -24,7 +24,7 @@ from tests_agents.compacted_rows import (
 )
 from windlass.public import Message, StoreError, Text, as_text, reference
 from windlass_agents.agent_events import AgentPlace
-from windlass_agents.client_rows import messages_of, rows_of
+from windlass_agents.client_rows import messages_of, rows_of, searched_tools
 from windlass_agents.compaction_moments import CompactionDoor
 from windlass_agents.conversation_compaction import CompactedRows, CompactionRequest, compact_rows
 from windlass_agents.hook_journal import HookJournal, HookLine, text_hash
@@ -160,8 +160,6 @@ def test_words_stand_in_place_of_pictures_and_of_tools_that_were_searched() -> N
         used("d", "Bash", command="true"),
         answered("d", ""),
     ]
-    from windlass_agents.client_rows import searched_tools
-
     told = messages_of(rows)
     built = rows_of(told, searched_tools(told))
     assert not faults(built)
@@ -177,6 +175,14 @@ def test_words_stand_in_place_of_pictures_and_of_tools_that_were_searched() -> N
     assert [call.name for call in calls] == ["Read", "ToolSearch", "WebFetch", "Bash"]
     assert [one.text for one in again if one.role == "tool"][2] == "the page"
     assert rows_of(again) == built
+
+
+def test_tools_wait_only_where_there_is_a_search() -> None:
+    rows = [said("user", "Go."), used("a", "Skill", skill="tide"), answered("a", "loaded")]
+    told = messages_of(rows)
+    assert rows_of(told, searched_tools(told, {"Skill"}))[1]["toolUses"]
+    told = messages_of([*rows, used("s", "ToolSearch", query="tide"), answered("s", "")])
+    assert not [row for row in rows_of(told, searched_tools(told, {"Skill"})) if row["toolUses"]]
 
 
 def test_a_call_without_a_result_gets_one() -> None:

@@ -244,17 +244,17 @@ def _use(call: ToolCall) -> Row:
     return {"tool_use_id": call.id, "tool": call.name, "input": dict(arguments_of(call))}
 
 
-def searched_tools(messages: Iterable[Message]) -> frozenset[str]:
-    """Return the tools whose definitions a search loaded, as far as the calls tell."""
-    named: set[str] = set()
-    used: set[str] = set()
-    for message in messages:
-        for call in message.tool_calls:
-            used.add(call.name)
-            if call.name == SEARCH:
-                query = arguments_of(call).get("query")
-                match = _SELECT.search(query) if isinstance(query, str) else None
-                named.update(match[1].replace(",", " ").split() if match else ())
-    if SEARCH in used:  # where a client has it, the tools of servers wait
-        named.update(name for name in used if name.startswith(_FROM_SERVER))
-    return frozenset(named)
+def searched_tools(messages: Iterable[Message], waiting: Iterable[str] = ()) -> frozenset[str]:
+    """Return the tools whose definitions a search loaded, as far as the calls tell.
+
+    `waiting` are those that are known to wait, where there is a search at all.
+    """
+    calls = [call for message in messages for call in message.tool_calls]
+    searches = [arguments_of(call).get("query") for call in calls if call.name == SEARCH]
+    if not searches:
+        return frozenset()
+    named = {call.name for call in calls if call.name.startswith(_FROM_SERVER)}
+    for query in searches:
+        match = _SELECT.search(query) if isinstance(query, str) else None
+        named.update(match[1].replace(",", " ").split() if match else ())
+    return frozenset(named.union(waiting))

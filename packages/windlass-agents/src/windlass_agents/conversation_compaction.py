@@ -154,10 +154,8 @@ def compact_rows(
     ]
     if asked.instructions.strip():
         del messages[-1]
-    waiting = frozenset(asked.waiting) | searched_tools(told)
-    return CompactedRows(
-        reason, rows_of(messages, waiting), tokens_before=tokens, tokens_after=left
-    )
+    rows = rows_of(messages, searched_tools(told, asked.waiting))
+    return CompactedRows(reason, rows, tokens_before=tokens, tokens_after=left)
 
 
 def _left_alone(
