@@ -340,8 +340,9 @@ def read_all() -> list[Session]:
             begun = calls.calls[0].begun or 0.0
             bill = {share: bill_of(calls, share) for share in READS}
             last = calls.calls[-1].begun or 0.0
-            why = next_moment(calls, last + 30).reason
-            read.append(Session(begun, replace(tools, changed=begun), bill, why))
+            due = next_moment(calls, last + 30).seconds
+            when = "never: short" if due is None else "now: paid" if due == 0 else "by the timer"
+            read.append(Session(begun, replace(tools, changed=begun), bill, when))
     return sorted(read, key=lambda one: one.begun)
 
 
@@ -392,8 +393,8 @@ def print_tools() -> None:
         )  # fmt: skip
         print("".join(f"{cell:>14}" for cell in cells))
         print("  waits in so many sessions:", ", ".join(f"{n} {c}" for n, c in names.items() if c))
-    due = Counter(one.moment.split(":")[0] if ":" in one.moment else "priced" for one in sessions)
-    print("half a minute behind the last call:", dict(due))
+    due = Counter(one.moment for one in sessions)
+    print("half a minute behind the last call a compaction is due:", dict(due))
 
 
 def main() -> None:
