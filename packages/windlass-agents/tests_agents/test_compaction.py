@@ -22,7 +22,8 @@ from tests_agents.compacted_rows import (
     texts_of,
     used,
 )
-from windlass.public import Message, StoreError, Text, as_text, reference
+from windlass.public import Message, Settings, StoreError, Text, UsageError, as_text, reference
+from windlass_agents._mcp_answers import ToolAnswers
 from windlass_agents.agent_events import AgentPlace
 from windlass_agents.client_rows import messages_of, rows_of, searched_tools
 from windlass_agents.compaction_moments import CompactionDoor
@@ -377,6 +378,23 @@ def test_what_cannot_be_kept_is_not_taken_out_of_view(tmp_path: Path) -> None:
     (store / "hooks" / "claude-code").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreError):
         compact(long_conversation(40), store)
+
+
+def test_originals_are_of_the_project_whose_session_it_was(tmp_path: Path) -> None:
+    store = tmp_path / ".windlass"
+    (mine, theirs) = (tmp_path / name for name in ("mine", "theirs"))
+    refs = {
+        name: REFERENCE.findall(
+            texts_of(compacted(long_conversation(40, lines), store, folder=name))
+        )
+        for name, lines in ((str(mine), 120), (str(theirs), 131))
+    }
+    only = set(refs[str(theirs)]) - set(refs[str(mine)])
+    answers = ToolAnswers(Settings.read({"store": str(store)}), mine)
+    assert answers.recall(refs[str(mine)][0])
+    with pytest.raises(UsageError, match="of another folder"):
+        answers.recall(min(only))
+    answers.close()
 
 
 def test_pruning_a_session_takes_what_it_folded(tmp_path: Path) -> None:

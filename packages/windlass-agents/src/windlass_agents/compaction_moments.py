@@ -303,6 +303,7 @@ class CompactionDoor:
             agent=place.agent,
             session=place.session,
             thread=thread or place.thread,
+            folder=str(place.folder),
             instructions=instructions,
             model=(calls.model if calls else "") or place.model or "anthropic/claude",
             tokens=calls.conversation_tokens if calls else None,

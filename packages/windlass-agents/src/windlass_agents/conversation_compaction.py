@@ -72,6 +72,7 @@ class CompactionRequest:
         model: `provider/model`, as far as it is known.
         tokens: Tokens of the conversation at the model, without system prompt and tools, by what
             the provider counted (None: it is not known, and estimated).
+        folder: The project (empty: unknown).
         waiting: The tools whose definitions wait behind a search.
     """
 
@@ -83,6 +84,7 @@ class CompactionRequest:
     instructions: str = ""
     model: str = "anthropic/claude"
     tokens: int | None = None
+    folder: str = ""
     waiting: Collection[str] = field(default=())
 
 
@@ -177,6 +179,7 @@ def _noted(asked: CompactionRequest, now: float, tokens: int, reason: str) -> Ke
         agent=asked.agent,
         session=asked.session,
         thread=asked.thread,
+        folder=asked.folder,
         time=now,
         trigger=asked.trigger,
         reason=reason,

@@ -57,6 +57,8 @@ class KeptCompaction:
     folded: tuple[str, ...] = ()
     """The content hashes of the messages, in order."""
     thread: str = ""
+    folder: str = ""
+    """The project."""
 
 
 _FIELDS: Final = frozenset(each.name for each in fields(KeptCompaction))
