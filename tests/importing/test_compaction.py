@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.importing.making import Session, text, write_lines
+from tests.importing.making import Session, call, result, text, write_lines
 from tests.support.importing_exchanges import META, TURN, item, read, rollout, spent
 from windlass.messages import Message, Opaque
 from windlass.wire import anthropic, openai_responses
@@ -47,6 +47,33 @@ def test_a_claude_code_session(tmp_path: Path) -> None:
     body = anthropic.body(Request("claude-opus-5-5", one.messages, 10))
     assert body["messages"][1]["content"] == [SIGNED, text("a")]
     assert body["messages"][3]["content"] == [UNSIGNED, text("b")]
+
+
+def test_a_claude_code_session_that_was_built_anew(tmp_path: Path) -> None:
+    """Rows that stand for earlier ones are no answers; their results do not lead back to these."""
+    session = Session()
+    session.user("Go.")
+    session.answer("m1", call("c1"))
+    session.user([result("c1", "long")])
+    session.answer("m2", call("c2"))
+    session.user([result("c2", "short")])
+    session.last = None
+    session.add("system", subtype="compact_boundary")
+    session.user("Go.\n\nWhat was said stands here.")
+    session.model = "<synthetic>"
+    session.answer("built-1", call("c2"))
+    session.user([result("c2", "short")])
+    session.answer("built-2", text("So far."))
+    session.model = "claude-opus-5-5"
+    session.user("On.")
+    session.answer("m3", text("Done."))
+    first, other = read(write_lines(tmp_path / "s.jsonl", session.records))
+    assert [one.kind for one in (first, other)] == ["session", "after compaction"]
+    assert [call.id for call in first.calls] == ["m1", "m2"]
+    assert [call.id for call in other.calls] == ["m3"]
+    assert [message.text for message in other.messages] == [
+        *("Go.\n\nWhat was said stands here.", "", "short", "So far.", "On.", "Done.")
+    ]
 
 
 def test_a_codex_rollout(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -267,6 +268,32 @@ class TestWhatItHolds:
         call = ToolCall("t", name, json.dumps(arguments))
         said = [*session(3), assistant(calls=[call]), tool(call, "ok"), *_reads(3, 50)]
         assert "- [in_progress] Write the parser\n" in self.block(said)[0]
+
+    def test_a_plan_that_was_handed_in_stays_whole(self) -> None:
+        lines = [f"{number}. Move crane_{number} to the north quay." for number in range(60)]
+        older, newer = "Move nothing.", "\n".join(lines)
+        said = session(3)
+        for number, plan in enumerate([older, newer]):
+            call = ToolCall(f"p{number}", "ExitPlanMode", json.dumps({"plan": plan}))
+            said += [assistant(calls=[call]), tool(call, "The user approved it.")]
+        text, _ = self.block([*said, *_reads(3, 50)])
+        assert f"=== The plan, as it stands ===\n{newer}\n" in text
+        assert older not in text
+
+    def test_a_change_that_failed_stays_until_it_is_made(self) -> None:
+        said = session(1)
+        for number in range(150):
+            new = "\n".join(f"crane_{number}_{line}(north)" for line in range(12))
+            arguments = {"path": f"src/q{number}.py", "old_string": "gone()", "new_string": new}
+            edit = ToolCall(f"e{number}", "edit_file", json.dumps(arguments))
+            failed = number in (3, 4)
+            said += [assistant(calls=[edit]), tool(edit, "Error: not found" if failed else "ok")]
+            if number == 4:  # the same once more, which is made
+                again = replace(edit, id="again")
+                said += [assistant(calls=[again]), tool(again, "ok")]
+        text, _ = self.block([*said, *_reads(1, 60)])
+        assert "crane_3_5(north)\n" in text
+        assert "crane_4_5(north)\n" not in text
 
     def test_tasks_with_their_latest_state(self) -> None:
         said = session(2)

@@ -55,6 +55,26 @@ def test_the_words_before_a_call_are_of_the_same_answer(tmp_path: Path) -> None:
     assert {ident: tail.before(ident) for ident in before} == before
 
 
+def test_what_a_compaction_was_built_of_is_in_view_and_nothing_before(tmp_path: Path) -> None:
+    session = Session()
+    session.user("Go.")
+    session.answer("m1", call("c1"))
+    session.user([result("c1", "long")])
+    session.answer("m2", call("c2"))
+    session.user([result("c2", "short")])
+    path = tmp_path / "t.jsonl"
+    tail = tail_of(path, session.records)
+    before, session.last = len(session.records), None
+    session.add("system", subtype="compact_boundary")
+    session.user("What was said.")
+    session.model = "<synthetic>"
+    session.answer("built", call("c2"))
+    session.user([result("c2", "short")])
+    add(path, lines(session.records[before:]))
+    assert not tail.read()
+    assert told(tail) == ["What was said.", "c2=short"]
+
+
 def test_an_attachment_stands_between_two_records(tmp_path: Path) -> None:
     session = Session()
     session.user("Go.")

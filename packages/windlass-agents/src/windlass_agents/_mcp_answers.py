@@ -53,6 +53,7 @@ from windlass.public import (
     user,
 )
 from windlass_agents.hook_journal import HookJournal
+from windlass_agents.kept_compactions import compactions_in
 from windlass_agents.kept_originals import (
     UnknownReference,
     excerpt,
@@ -221,8 +222,10 @@ class ToolAnswers:
 
     def _is_of_hooks(self, folder: Path, message: Message, *, unknown: bool = True) -> bool:
         """Return the same of what hooks noted; `unknown`: the answer where they noted nothing."""
-        lines = [*HookJournal(folder).lines_naming(message.content_hash)]
-        return any(self._is_inside(line.folder) for line in lines) if lines else unknown
+        name = message.content_hash
+        folders = [line.folder for line in HookJournal(folder).lines_naming(name)]
+        folders += [one.folder for one in compactions_in(folder) if name in one.folded]
+        return any(map(self._is_inside, folders)) if folders else unknown
 
     def _named(self, store: Store, name: str) -> str:
         """Return the session of the project that a name means, or its beginning.

@@ -3,6 +3,8 @@
     <store>/hooks/<agent>/<session>.jsonl
     <store>/hooks/<agent>/<session>.calls.jsonl      where the agent keeps no transcript
     <store>/hooks/<agent>/<session>.figures.json     what the live line says
+    <store>/hooks/<agent>/<session>.tools.jsonl      which tools wait (`deferred_tools`)
+    <store>/hooks/<agent>/<session>.compacted.jsonl  of compactions (`kept_compactions`)
     <store>/hooks/originals/<content hash>.json
 
 An original is written before its line, and a line before the agent gets its answer. Nothing else
@@ -37,11 +39,13 @@ from windlass.public import (
     reference_to,
 )
 from windlass_agents.agent_events import SeenCall
+from windlass_agents.kept_compactions import SUFFIX, KeptCompactions
 from windlass_agents.kept_originals import originals_folder
 from windlass_agents.shapes import CLAUDE_CODE, shape_of, text_of_content
 
 _CALLS: Final = ".calls.jsonl"
 _FIGURES: Final = ".figures.json"
+_TOOLS: Final = ".tools.jsonl"
 _LONGEST_LINE: Final = 1 << 28
 _MOMENT: Final = "moment"
 _MOST_BYTES: Final = 100_000_000
@@ -135,6 +139,15 @@ class HookJournal:
         noted["arguments"] = json.dumps(dict(call.arguments))
         self._append(self._calls(line.agent, line.session), noted)
 
+    def note_tool(self, agent: str, session: str, decision: Mapping[str, Any]) -> None:
+        """Append what was decided on a tool of a session. Raises as `write` does."""
+        told = {"agent": agent, "session": session, **decision}
+        self._append(self._path(agent, session).with_suffix(_TOOLS), told)
+
+    def tools(self, agent: str, session: str) -> Iterator[Mapping[str, Any]]:
+        """Yield what `note_tool` noted, in order."""
+        yield from _objects(self._path(agent, session).with_suffix(_TOOLS))
+
     def calls(self, agent: str, session: str) -> Iterator[SeenCall]:
         """Yield what `write_call` noted, in order."""
         yield from _seen(_objects(self._calls(agent, session)))
@@ -213,10 +226,15 @@ class HookJournal:
     def sessions(self) -> Iterator[tuple[str, str]]:
         """Yield the agent and the session of each file, the one that was written last first."""
         files = [path for path in self.folder.glob("*/*.jsonl") if not path.is_symlink()]
+        known: set[tuple[str, str]] = set()
         for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True):
-            told = next(_objects(path), {})
-            if _is_journal(path) and "session" in told:
-                yield str(told.get("agent")), str(told["session"])
+            is_beside = path.name.endswith((_TOOLS, SUFFIX))
+            told = (one for one in _objects(path) if not is_beside or "session" in one)
+            first = next(told, {}) if is_beside or _is_journal(path) else {}
+            name = str(first.get("agent")), str(first.get("session"))
+            if "session" in first and name not in known:
+                known.add(name)
+                yield name
 
     def forget(self, content_hash: str) -> None:
         """Remove an original that the store has by now."""
@@ -224,7 +242,7 @@ class HookJournal:
 
     def changed(self, agent: str, session: str) -> float:
         """When something was noted of a session last, in seconds since 1970 (0: nothing is)."""
-        return max(_changed(self._path(agent, session)), _changed(self._calls(agent, session)))
+        return max(map(_changed, self._files(agent, session)))
 
     def remove(self, agent: str, session: str) -> None:
         """Remove what was noted of a session, and the originals that no other one names.
@@ -232,8 +250,7 @@ class HookJournal:
         Raises OSError.
         """
         own = {each for line in self.lines(agent, session) for each in line.originals}
-        own_path = self._path(agent, session)
-        for path in (own_path, self._calls(agent, session), own_path.with_suffix(_FIGURES)):
+        for path in self._files(agent, session):
             path.unlink(missing_ok=True)
         others = filter(_is_journal, self.folder.glob("*/*.jsonl")) if own else ()
         for original in own.difference(
@@ -256,6 +273,12 @@ class HookJournal:
 
     def _calls(self, agent: str, session: str) -> Path:
         return self._path(agent, session).with_suffix(_CALLS)
+
+    def _files(self, agent: str, session: str) -> tuple[Path, ...]:
+        compacted = KeptCompactions(self._store, agent, session).path
+        path = self._path(agent, session)
+        beside = (path.with_suffix(suffix) for suffix in (_CALLS, _FIGURES, _TOOLS))
+        return path, *beside, compacted
 
     def _append(self, path: Path, noted: Mapping[str, Any]) -> None:
         self._make(path.parent)
@@ -291,7 +314,7 @@ def _seen(told: Iterable[Mapping[str, Any]]) -> Iterator[SeenCall]:
 
 
 def _is_journal(path: Path) -> bool:
-    return not path.name.endswith(_CALLS) and _is_ordinary(path)
+    return not path.name.endswith((_CALLS, _TOOLS, SUFFIX)) and _is_ordinary(path)
 
 
 def _is_ordinary(path: Path) -> bool:

@@ -28,6 +28,7 @@ from windlass.public import (
     read_bytes,
     text_at,
 )
+from windlass_agents.kept_compactions import kept_beginning
 
 if TYPE_CHECKING:
     from windlass.public import Settings, Store
@@ -68,6 +69,8 @@ def find_original(
 ) -> Message:
     """Return the message that a reference means: one that a hook keeps, or else one of the store.
 
+    A hook keeps a result that it shortened, and what a compaction took out of view.
+
     Args:
         store: The folder of the store.
         ref: 8 or more hex digits of a content hash, with or without `result_`.
@@ -88,6 +91,8 @@ def find_original(
     # It may move into the store meanwhile.
     if names and (message := _read(store, _only(digits, names))) is not None:
         return message
+    if folded := kept_beginning(store, digits):
+        return folded[_only(digits, list(folded))]
     found = bodies_beginning(store, digits, _FEW)
     if found is None:
         return _by_store(store, digits, open_store)

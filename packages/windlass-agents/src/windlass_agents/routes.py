@@ -104,9 +104,8 @@ class _Request(BaseHTTPRequestHandler):
         since = time.monotonic()
         size = self.headers.get("content-length", "")
         is_short = size.isdecimal() and int(size) <= MOST_BYTES
-        body = (
-            self.rfile.read(int(size)) if is_short else b""
-        )  # first: who still sends hears nothing
+        # Before anything is refused: who still sends would hear nothing.
+        body = self.rfile.read(int(size)) if is_short else b""
         if not self._routes.is_allowed(self.headers.get("authorization", "")):
             self._send(HTTPStatus.UNAUTHORIZED, b"{}")
         elif self.path not in ROUTES:

@@ -513,6 +513,10 @@ if TYPE_CHECKING:
     from windlass.text.titles import first_words as first_words
     # Counts for a hosted model by its family; remembers each message's count.
     from windlass.text.tokens import FamilyCounter as FamilyCounter
+    # Return about how many of a model's tokens one neutral token is.
+    from windlass.text.tokens import neutral_scale as neutral_scale
+    # Tokens of a message by a neutral count: characters / 4, 4 a message, 1,105 a picture.
+    from windlass.text.tokens import size as size
     # Which paths a tool may touch: the one place that says no.
     from windlass.tools import paths as paths
     # A registered tool.
@@ -525,8 +529,14 @@ if TYPE_CHECKING:
     from windlass.tools.mcp import INSTALL as INSTALL
     # Mark a function as a tool of its module, by its own name or another.
     from windlass.tools.registry import tool as tool
+    # Messages as they come, and what each call sees of them.
+    from windlass.window.conversation import Conversation as Conversation
     # What an edit is an instance of, for the record and for people.
     from windlass.window.entries import Because as Because
+    # Show `replacement` in place of the occurrences `ids`, a span of them, from now on.
+    from windlass.window.entries import Fold as Fold
+    # A message as it occurred: `id` names the occurrence in its session.
+    from windlass.window.entries import Item as Item
     # Show `replacement` in place of the occurrence `id`, from now on.
     from windlass.window.entries import Replace as Replace
     # Return the arguments; none where they are no JSON object.
@@ -545,6 +555,14 @@ if TYPE_CHECKING:
     from windlass.window.originals import reference_to as reference_to
     # What stands at a path.
     from windlass.window.originals import text_at as text_at
+    # Decides which edits to make at a call, by what they cost and save.
+    from windlass.window.planner import Planner as Planner
+    # Puts one message in the place of all that was said before, at moments when that is free.
+    from windlass.window.policies.free_moments import FreeMoments as FreeMoments
+    # When one message takes the place of the earlier conversation, and how much it keeps.
+    from windlass.window.policies.free_moments import FreeMomentsOptions as FreeMomentsOptions
+    # How messages are counted, what is known of their tools, and what must stay.
+    from windlass.window.window_rules import WindowRules as WindowRules
     # What the formats share: ids, names and arguments of calls, pictures, opaque parts.
     from windlass.wire import calls as calls
     # The names of OpenTelemetry's conventions for GenAI: attributes, metrics, providers.

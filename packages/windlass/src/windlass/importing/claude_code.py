@@ -176,6 +176,8 @@ class ClaudeTranscript:
         self._project = ""
         self._sums = claude_requests.ClosingSums()
         self._compactions = 0
+        self._is_built = False
+        """Whether a conversation begins anew, and no model has answered in it yet."""
 
     # ---- in -------------------------------------------------------------------------
 
@@ -264,6 +266,7 @@ class ClaudeTranscript:
                 node.is_compacted = True
             else:
                 node = self._node(record, node or parent, "user", content)
+                node.is_compacted = node.is_compacted or (self._is_built and node.parent is None)
             self.tree.extend(node, message, content)
         return node
 
@@ -274,8 +277,11 @@ class ClaudeTranscript:
             self._file.skipped["answers that say nothing"] += 1
             return None
         if _is_local(record, answer):
+            if self._is_built and record.get("isApiErrorMessage") is not True:
+                return self._take_built(record, answer)
             self._file.skipped["words of the client's own"] += 1
             return None
+        self._is_built = False
         ident = text_of(answer, "id") or f"{record.get('uuid') or self._records}"
         key = (None, "answer", ident)
         if key not in self._of_content:
@@ -300,6 +306,18 @@ class ClaudeTranscript:
                     self.callers.setdefault(call.id, node)
         return node
 
+    def _take_built(self, record: Record, answer: Record) -> Node | None:
+        """Return what stands for an earlier answer behind a compaction; nobody was asked for it."""
+        node: Node | None = None
+        parent = self._parent(record, self.lane_of(record))
+        content = {"role": "assistant", "content": answer.get("content")}
+        for message in self.tree.read(content).messages:
+            if message.parts or message.tool_calls:
+                node = node or self._node(record, parent, "built", message.content_hash)
+                self.tree.extend(node, message, message.content_hash)
+                self.callers |= dict.fromkeys([call.id for call in message.tool_calls], node)
+        return node
+
     def take_attachment(self, record: Record) -> Node | None:
         """Return what the client added for the model: a listing, a reminder, a file."""
         text = text_of(object_of(record.get("attachment")), "rendered", "content")
@@ -321,6 +339,7 @@ class ClaudeTranscript:
         if kind == "compact_boundary":
             self.tree.tails.pop("", None)
             self._compactions += 1
+            self._is_built = True
         cleared = object_of(record.get("microcompactMetadata")).get("compactedToolIds")
         self.cleared |= set(map(str, cleared if isinstance(cleared, list) else ()))
         self._file.skipped[f"notes of the client ({kind})"] += 1

@@ -37,6 +37,8 @@ _AGENTS: Final = re.compile(r"agent|^task$|delegate|spawn")
 _STEP_TEXTS: Final = ("content", "step", "title", "subject", "text", "description", "task")
 _OLD: Final = ("old_string", "old_str", "old_text", "search")
 _NEW: Final = ("new_string", "new_str", "new_text", "replace", "content", "file_text")
+_PLAN: Final = "plan"
+"""The argument of a call that hands a plan in as a text."""
 _TASK_IDS: Final = ("taskId", "task_id")
 _NUMBER: Final = re.compile(r"#(\d{1,6})\b")
 
@@ -64,7 +66,8 @@ def read_call(step: PendingEdits, call: ToolCall, at: int | None) -> CallTexts:
     """Return what a call did; `at` is the position of its result (None: it has none)."""
     arguments = arguments_of(call)
     leaves = [*_leaves(arguments)] or [call.arguments]
-    if steps_of(arguments) or _task_of(call, arguments) is not None:
+    is_plan = isinstance(arguments.get(_PLAN), str)
+    if is_plan or steps_of(arguments) or _task_of(call, arguments) is not None:
         return CallTexts("todo", (), ())
     patch = next((text for text in leaves if _PATCH_BEGINS in text), None)
     if patch is not None:
@@ -171,7 +174,20 @@ def _task_of(call: ToolCall, arguments: Mapping[str, Any]) -> tuple[str | None, 
 
 
 def plan_state(step: PendingEdits, places: Sequence[int]) -> list[str]:
-    """Get the latest state of the plan that the calls of these messages wrote, a line each step."""
+    """Get the latest plan that calls of these messages wrote: its text, and a line each step."""
+    return [*_plan_text(step, places), *_plan_steps(step, places)]
+
+
+def _plan_text(step: PendingEdits, places: Sequence[int]) -> list[str]:
+    for at in reversed(places):
+        for call in reversed(step.original(at).tool_calls):
+            plan = arguments_of(call).get(_PLAN)
+            if isinstance(plan, str) and plan.strip():
+                return [plan]
+    return []
+
+
+def _plan_steps(step: PendingEdits, places: Sequence[int]) -> list[str]:
     tasks: dict[str, list[str]] = {}
     for at in reversed(places):
         for call in reversed(step.original(at).tool_calls):
@@ -231,7 +247,7 @@ _WORD: Final = re.compile(r"[^\W\d_]{5,}")
 _COMMON: Final = 0.1
 """A word in a larger share of the pieces distinguishes none of them."""
 _FAILING: Final = 4.0
-"""Lines of a failure that stands come before all else: they are few."""
+"""Lines of a failure that stands, and the change that failed, come before all else."""
 _REFERRED_TO: Final = 4.0
 """What newer messages refer to instead of saying it again."""
 _KEY_CHARS: Final = 40
@@ -323,6 +339,8 @@ class _History:
         self._touched: dict[str, int] = {}
         self._edited: dict[str, int] = {}
         """The last positions at which a file was touched, and changed."""
+        self._unfinished: dict[str, int] = {}
+        """The position of the last change of a file, where that failed."""
         self._ran: dict[str, int] = {}
         """The position of the last result of each command."""
         asked: list[str] = []
@@ -346,6 +364,9 @@ class _History:
                         self._touched[path] = at
                         if done.writes:
                             self._edited[path] = at
+                            self._unfinished.pop(path, None)
+                            if place is not None and has_failed(step.original(place)):
+                                self._unfinished[path] = at
                     self._removed |= dict.fromkeys(
                         [line for line in done.removed if len(line) >= _LEAST_LINE], at
                     )
@@ -411,6 +432,8 @@ class _History:
         if call is None or not call.paths:
             return 0.0
         path, points = call.paths[0], 0.0
+        if not source.is_result and self._unfinished.get(path) == source.at:
+            points += _FAILING
         edited = self._edited.get(path)
         if source.is_result and call.deed == "read":
             touched = self._step.seen(self._touched.get(path, 0))

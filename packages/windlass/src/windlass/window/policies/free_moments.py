@@ -105,7 +105,7 @@ class FreeMoments:
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """Yield the compaction, where this call is a moment for it."""
         sizes, since = self._sizes(pending), len(pending.moment.windows)
-        if sizes.conversation < LEAST or sizes.left > _MOST_KEPT * sizes.conversation:
+        if self.frees_little(sizes.conversation):
             return
         if since < _CALLS_APART or pending.turn <= _FIRST_CALLS:
             return
@@ -120,11 +120,15 @@ class FreeMoments:
         return _Sizes(
             pending.scale * call,
             pending.scale * conversation,
-            self._left(pending.scale * conversation),
+            self.left(pending.scale * conversation),
         )
 
-    def _left(self, conversation: float) -> float:
-        """F: the tokens that a compaction leaves of a conversation of so many."""
+    def frees_little(self, conversation: float) -> bool:
+        """Return whether there is nothing to compact in a conversation of so many tokens."""
+        return conversation < LEAST or self.left(conversation) > _MOST_KEPT * conversation
+
+    def left(self, conversation: float) -> float:
+        """Return F: the tokens that a compaction leaves of a conversation of so many."""
         keep = self.options.keep or KeepOptions()
         return min(max(keep.share * conversation, keep.least), keep.most)
 
@@ -139,21 +143,30 @@ class FreeMoments:
             return ""
         if len(moment.windows) % _CALLS_APART:
             return ""  # so that what could not be made is not tried at every call
-        cost = self._cost(sizes)
+        cost = self.cost(sizes.call, sizes.left)
         if self.guard is not None and moment.bill + cost > self.guard * moment.everything:
             return ""
-        windows = [each * pending.scale for each in moment.windows]
-        spent = self.prices.read * sum(max(0.0, each - self._left(each)) for each in windows)
-        if spent <= options.priced * cost:
+        return self.why_priced([each * pending.scale for each in moment.windows], cost)
+
+    def why_priced(self, windows: Iterable[float], cost: float) -> str:
+        """Return why a compaction pays where all is cached; empty: it does not, or not yet.
+
+        `windows` are the tokens of the conversation at each call since the last one.
+        """
+        spent = self.prices.read * sum(max(0.0, each - self.left(each)) for each in windows)
+        if self.options.priced is None or spent <= self.options.priced * cost:
             return ""
         return f"reading what goes has cost {spent / cost:.1f} times what this costs"
 
-    def _cost(self, sizes: _Sizes) -> float:
-        """Return what a compaction costs where all is cached, in fresh tokens."""
+    def cost(self, call: float, left: float) -> float:
+        """Return what a compaction costs where all is cached, in fresh tokens.
+
+        `call` are the tokens of the call before which it is made.
+        """
         read, write = self.prices.read, self.prices.write
         fetched = _REFETCH_TOKENS * (write + _REFETCH_READS * read)
-        again = _REFETCH_SHARE * sizes.call * read + _REFETCH_OUTPUT + fetched
-        return (write - read) * sizes.left + _REFETCHES * again
+        again = _REFETCH_SHARE * call * read + _REFETCH_OUTPUT + fetched
+        return (write - read) * left + _REFETCHES * again
 
     def _is_near_limit(self, pending: PendingEdits, sizes: _Sizes) -> bool:
         limits = [] if self.options.threshold is None else [float(self.options.threshold)]
