@@ -200,7 +200,7 @@ class Desk:
                 "ANTHROPIC_API_KEY": "sk-test",
                 "ANTHROPIC_MODEL": MODEL,
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                "ENABLE_TOOL_SEARCH": "false",
+                "ENABLE_TOOL_SEARCH": "false",  # as it is where the address is none of the vendor's
                 **self.environment(),
             },
             stdin=subprocess.DEVNULL,

@@ -233,14 +233,28 @@ def _tokens(value: Any) -> int:
 
 
 def _in_order(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Tools, system prompt and blocks of messages as a cache has them, each with its mark."""
-    yield from body.get("tools") or ()
+    """Tools, system prompt and blocks of messages as a cache has them, each with its mark.
+
+    A tool that waits stands where a search found it, and not in front.
+    """
+    tools = body.get("tools") or ()
+    waiting = {tool["name"]: tool for tool in tools if tool.get("defer_loading")}
+    yield from (tool for tool in tools if tool["name"] not in waiting)
     system = body.get("system") or []
     yield from [{"type": "text", "text": system}] if isinstance(system, str) else system
     for message in body["messages"]:
         content = message["content"]
         given = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        yield from ({"role": message["role"], **block} for block in given)
+        yield from ({"role": message["role"], **_loaded(block, waiting)} for block in given)
+
+
+def _loaded(block: Mapping[str, Any], waiting: Mapping[str, Any]) -> dict[str, Any]:
+    """A block with the definitions in the place of references to tools."""
+    content = block.get("content")
+    if block.get("type") != "tool_result" or not isinstance(content, list):
+        return dict(block)
+    loaded = [waiting.get(str(one.get("tool_name")), one) for one in content]
+    return {**block, "content": loaded}
 
 
 def _events(exchange: Exchange) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from windlass.public import (
     Policy,
@@ -84,6 +84,23 @@ class HookAnswer:
     """What failed though there is an answer: it is to be counted."""
     afterwards: Callable[[], None] = _nothing
     """What takes long, to be called when the agent has its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookPlace:
+    """Where a request comes from, and what that means for its answer."""
+
+    options: HookOptions
+    place: AgentPlace
+    store: Path
+    """The folder of the history."""
+    way_back: str
+    """The command that gets an original back."""
+
+    @property
+    def is_held_out(self) -> bool:
+        """Return whether all of the session stays as it is, for comparison."""
+        return self.options.holds_out(self.place.session)
 
 
 class HookHandler:
@@ -153,15 +170,18 @@ class HookHandler:
             text = event.as_shown(instead)
         return HookAnswer(adapter.write_answer(payload, text), take_back)
 
-    def figures(self, request: HookRequest) -> Mapping[str, Any]:
-        """Return what was kept of a session for its line. Raises ValueError and WindlassError."""
+    def find(self, request: HookRequest) -> HookPlace:
+        """Return where a request comes from. Raises ValueError and WindlassError."""
         options = read_options(request.arguments)
         event = adapter_of(options.agent, request.door).read_event(json.loads(request.payload))
         if event is None:
-            return {}
-        place = replace(event.place, folder=request.folder / event.place.folder)
-        store = store_folder(options, place, self._variables_of(place, request))
-        return HookJournal(store).figures(place.agent, place.session)
+            raise ValueError("an event that tells no place")
+        place = event.place
+        model = place.model or self._models.get((place.agent, place.session))
+        place = replace(place, folder=request.folder / place.folder, model=model)
+        request = replace(request, variables=self._variables_of(place, request))
+        store = store_folder(options, place, request.variables)
+        return HookPlace(options, place, store, _way_back(options, store, request))
 
     def _variables_of(self, place: AgentPlace, request: HookRequest) -> Mapping[str, str]:
         """Return the variables of an agent's own environment, which only its hooks tell."""

@@ -2,6 +2,10 @@
 
     POST /result    a tool's result that the model is about to see: {"text": ...}, or {}: it stays
     POST /moment    a session began, was compacted, paused or ended: {}
+    POST /tool      a tool is described: {"deferred", "reason"}, or {}: it stays where it is
+    POST /compact   a conversation is to be compacted: {"messages": [...]}; {"skip": why}: it stays;
+                    {}: the agent compacts it by itself
+    POST /due       when the agent should compact by itself: {"seconds", "reason"}
     POST /line      what the agent may show of a session: {"line", "calls", "tokens", "dollars"}
 
 Each takes `{"agent": NAME, "options": [...], "event": {...}}`: the words that `windlass agent run`
@@ -16,16 +20,23 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from windlass.public import UsageError, WindlassError, many, money, redacted_text
 from windlass_agents.client import MOST_BYTES, WAIT_S, count_failure
-from windlass_agents.handler import HookAnswer, HookHandler, HookRequest
+from windlass_agents.compaction_moments import CompactionDoor
+from windlass_agents.deferred_tools import ToolDoor
+from windlass_agents.handler import HookAnswer, HookHandler, HookPlace, HookRequest
+from windlass_agents.hook_journal import HookJournal
 
-ROUTES: Final = ("/result", "/moment", "/line")
+ROUTES: Final = ("/result", "/moment", "/tool", "/compact", "/due", "/line")
+Event: TypeAlias = Mapping[str, Any]
+"""An object as JSON."""
 WITHIN_S: Final = 0.25
 """Seconds after which a short form comes too late: inside an agent 0.3 are waited for."""
 
@@ -43,6 +54,14 @@ class Routes:
         self._answering = answering
         self._token = token
         self._variables = variables
+        self._tools = ToolDoor()
+        self._compactions = CompactionDoor(time.time)
+        self._others = {
+            "/tool": self._describe,
+            "/compact": self._compact,
+            "/due": self._due,
+            "/line": _line,
+        }
 
     def serve(self, connection: socket.socket) -> None:
         """Answer the one request of a connection."""
@@ -67,14 +86,51 @@ class Routes:
         words = (agent, *map(str, options))
         payload = json.dumps(event).encode()
         request = HookRequest(Path.cwd(), self._variables, words, payload, "mod")
-        if route == "/line":
-            figures = self._answering.figures(request)
-            return json.dumps({**figures, "line": line_of(figures)}).encode(), HookAnswer("")
+        if other := self._others.get(route):
+            place = self._answering.find(request)
+            return json.dumps(other(event, place)).encode(), HookAnswer("")
         answer = self._answering.answer(request)
+        if route == "/moment":  # nobody waits: transcripts of sessions that ended are read
+            answer = replace(
+                answer, afterwards=partial(_both, answer.afterwards, self._tools.learn)
+            )
         if time.monotonic() - since > WITHIN_S:
             answer.take_back()
             return b"{}", HookAnswer("", failure=answer.failure, afterwards=answer.afterwards)
         return answer.text.encode() or b"{}", answer
+
+    def _describe(self, event: Event, at: HookPlace) -> Event:
+        if at.is_held_out:
+            return {}
+        tool, text = str(event.get("tool") or ""), str(event.get("description") or "")
+        return self._tools.decide(tool, text, at.place, at.store).as_json()
+
+    def _compact(self, event: Event, at: HookPlace) -> Event:
+        if at.is_held_out:
+            return {}
+        waiting = self._tools.waiting(at.place, at.store)
+        return self._compactions.compact(
+            event, at.place, at.store, at.way_back, waiting=waiting, redact=at.options.redact
+        ).as_json()
+
+    def _due(self, event: Event, at: HookPlace) -> Event:
+        if at.is_held_out:
+            return {"seconds": None, "reason": "the session stays as it is, for comparison"}
+        window = event.get("window")
+        return self._compactions.moment(
+            at.place, window if isinstance(window, int) else 0
+        ).as_json()
+
+
+def _line(event: Event, at: HookPlace) -> Event:
+    del event
+    figures = HookJournal(at.store).figures(at.place.agent, at.place.session)
+    return {**figures, "line": line_of(figures)}
+
+
+def _both(first: Callable[[], None], second: Callable[[], object]) -> None:
+    first()
+    second()
 
 
 def line_of(figures: Mapping[str, Any]) -> str:

@@ -1,9 +1,12 @@
 // Windlass for Claude Code: the server of Windlass says what the model is to see of each result of a
-// tool, before the row is kept. Whatever fails, and what takes too long, leaves the row as it was.
+// tool, before the row is kept; which tools wait behind the search for tools; and what takes the
+// place of a conversation that is compacted. Whatever fails, and what takes too long, leaves all as
+// it was.
 
 const SOCKET = "" // `windlass agent install claude-code` fills in both
 const OPTIONS = {} // by the folder for which it was installed; "": for all of the user's
 const WAIT_MS = 300
+const COMPACT_MS = 3_000 // the model of Claude Code takes half a minute for its own
 
 const MOST_MISSES = 3 // answers that did not come, one after the other
 const REST_MS = 60_000 // for which nobody is asked then
@@ -11,6 +14,8 @@ const REST_MS = 60_000 // for which nobody is asked then
 let misses = 0
 let restUntil = 0
 let place = {} // the session, as Claude Code tells its hooks
+let due = { cancel: () => {} } // the timer of the next compaction
+let isOwn = false // whether the compaction that comes is one that this mod asked for
 const calls = new Map() // of tools, by their ids, until the results are there
 const models = new Map() // by subagent
 
@@ -21,13 +26,22 @@ function optionsHere() {
   return OPTIONS[folders.sort((one, other) => other.length - one.length)[0]] ?? []
 }
 
-async function ask($, route, event) {
+async function find($) {
+  if (place.session_id) return
+  const { transcriptPath } = await $.session.info()
+  const [session_id, cwd] = [await $.session.id(), await $.session.cwd()]
+  place = { session_id, cwd, transcript_path: transcriptPath }
+}
+
+async function ask($, route, event, wait = WAIT_MS) {
   const now = await $.clock.now()
-  if (now < restUntil || !place.session_id) return {}
-  const body = JSON.stringify({ agent: "claude-code", options: optionsHere(), event })
+  if (now < restUntil) return {}
+  await find($)
+  const told = { ...place, ...event }
+  const body = JSON.stringify({ agent: "claude-code", options: optionsHere(), event: told })
   const request = { method: "POST", body, socketPath: SOCKET }
   const reply = $.http.fetch(`http://windlass/${route}`, request).catch(() => undefined)
-  const answer = await Promise.race([reply, $.clock.sleep(WAIT_MS)])
+  const answer = await Promise.race([reply, $.clock.sleep(wait)])
   misses = answer ? 0 : misses + 1
   if (misses >= MOST_MISSES) restUntil = now + REST_MS
   try {
@@ -37,14 +51,12 @@ async function ask($, route, event) {
   }
 }
 
-function remember(e) {
-  place = { session_id: e.session_id, transcript_path: e.transcript_path, cwd: e.cwd }
-}
-
 // A moment in the words of Claude Code's hooks, once these have run.
 async function tell($, e, next) {
   const result = await next(e)
-  if (e.hook_event_name !== "SubagentStop") remember(e)
+  if (e.hook_event_name !== "SubagentStop") {
+    place = { session_id: e.session_id, transcript_path: e.transcript_path, cwd: e.cwd }
+  }
   await ask($, "moment", e)
   return result
 }
@@ -64,7 +76,6 @@ async function shorten($, e, block) {
   const call = calls.get(block.tool_use_id) ?? {}
   calls.delete(block.tool_use_id)
   const { text } = await ask($, "result", {
-    ...place,
     agent_id: e.agentId,
     model: models.get(e.agentId),
     tool_use_id: block.tool_use_id,
@@ -76,17 +87,40 @@ async function shorten($, e, block) {
 }
 
 async function showLine($) {
-  const { line } = await ask($, "line", place)
+  const { line } = await ask($, "line", {})
   if (line) await $.ui.status(line)
+}
+
+// Asks when a compaction is due, and lets Claude Code compact then, which asks `compact`.
+async function wait($) {
+  due.cancel()
+  const { context } = await $.session.usage()
+  const { seconds } = await ask($, "due", { window: context.window })
+  if (typeof seconds === "number") due = $.clock.after(1_000 * seconds + 1, () => compactNow($))
+}
+
+async function compactNow($) {
+  isOwn = true
+  try {
+    await $.command.run({ command: "compact" })
+  } finally {
+    isOwn = false
+  }
+}
+
+async function compact($, e) {
+  const own = isOwn && e.agentId === undefined
+  const { window } = (await $.session.usage()).context
+  return ask($, "compact", { ...e, own, window }, COMPACT_MS)
 }
 
 const asItWas = ($, e, next) => next(e)
 
 export function register(on) {
-  on("classic.SessionStart", async ($, e, next) => tell($, e, next)).catch(asItWas)
-  on("classic.UserPromptSubmit", async ($, e, next) => {
-    remember(e) // where the mod is loaded when the session goes on already
-    return next(e)
+  on("classic.SessionStart", async ($, e, next) => {
+    const result = await tell($, e, next)
+    if (e.source === "resume") await wait($)
+    return result
   }).catch(asItWas)
   on("classic.PostCompact", async ($, e, next) => tell($, e, next)).catch(asItWas)
   on("classic.Stop", async ($, e, next) => {
@@ -96,6 +130,29 @@ export function register(on) {
   }).catch(asItWas)
   on("classic.SubagentStop", async ($, e, next) => tell($, e, next)).catch(asItWas)
   on("classic.SessionEnd", async ($, e, next) => tell($, e, next)).catch(asItWas)
+
+  on("turn.start", async ($, e, next) => {
+    if (e.agentId === undefined) due.cancel()
+    return next(e)
+  }).catch(asItWas)
+  on("turn.complete", async ($, e, next) => {
+    const result = await next(e)
+    if (e.agentId === undefined && e.reason === "answer") await wait($)
+    return result
+  }).catch(asItWas)
+
+  on("tool.describe", async ($, e, next) => {
+    const result = await next(e)
+    if (e.isDeferred) return result
+    const { deferred } = await ask($, "tool", { tool: e.tool, description: result.description })
+    return deferred ? { ...result, isDeferred: true } : result
+  }).catch(asItWas)
+
+  on("session.compact", async ($, e, next) => {
+    const { messages, skip } = await compact($, e)
+    if (messages) return { messages }
+    return skip ? { skip } : next(e)
+  }).catch(asItWas)
 
   on("session.append", { door: "response" }, async ($, e, next) => {
     if (e.origin.model) models.set(e.agentId, e.origin.model)
