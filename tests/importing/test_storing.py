@@ -161,6 +161,19 @@ def test_a_session_that_was_imported_in_the_middle_of_an_answer_counts_once(
     assert line("verify").code == 0
 
 
+def test_tokens_that_a_program_tells_later_are_counted(line: CommandLine, tmp_path: Path) -> None:
+    for usage in (None, used(10, 9)):
+        session = Session()
+        session.user("Go.")
+        session.answer("m1", call("t1"), usage=usage)
+        session.user([result("t1")])
+        session.answer("m2", text("done"), usage=used(20, 2))
+        line("import", str(write_lines(tmp_path / "s.jsonl", session.records)))
+    (info,) = line("sessions", "--json").json
+    assert (info["calls"], info["tokens_in"], info["tokens_out"]) == (2, 30, 11)
+    assert "1 here already" in line("import", "s.jsonl").out
+
+
 def test_an_older_copy_of_a_session_adds_nothing(line: CommandLine, tmp_path: Path) -> None:
     session = _long(4)
     write_lines(tmp_path / "s.jsonl", session.records)

@@ -89,7 +89,7 @@ def test_a_short_form_that_was_not_taken_is_no_saving(tmp_path: Path) -> None:
     [journal] = journal_sessions(agent.store)
     told = deliveries(journal, main_transcript(journal))
     assert list(told.values()) == [False, True]
-    status = hook_status(agent.store)
+    status = hook_status(agent.store, 0.0)
     assert (status.taken, dict(status.not_taken), status.untold) == (1, {"Bash": 1}, 0)
     notes: list[str] = []
     report = hook_report(settings_of(agent), 0.0, notes.append)
@@ -107,9 +107,9 @@ def test_what_no_transcript_tells_yet_is_told_as_that(tmp_path: Path) -> None:
         tool_response=response,
         tool_use_id="toolu_1",
     )
-    assert hook_status(agent.store).untold == 1
+    assert hook_status(agent.store, 0.0).untold == 1
     agent.transcript.unlink()
-    assert hook_status(agent.store).untold == 1
+    assert hook_status(agent.store, 0.0).untold == 1
     assert store_hooked(agent.store, "claude-code", "s1") == []
 
 

@@ -10,13 +10,13 @@ really came.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests_clients.coding_agents import AGENTS, Desk, answering, is_installed
 from tests_clients.model_server import MODEL, ModelServer
-from tests_clients.sessions import Pair, pair_of
+from tests_clients.sessions import Pair, Work, pair_of
 
 
 def table(pairs: Sequence[tuple[str, Pair]]) -> Iterator[str]:
@@ -34,6 +34,19 @@ def table(pairs: Sequence[tuple[str, Pair]]) -> Iterator[str]:
                 f"{usage.cache_creation_input_tokens:10,}{usage.output_tokens:8,}"
                 f"{session.dollars:9.4f}{saved}"
             )
+
+
+def work_table(work: Mapping[str, Work]) -> Iterator[str]:
+    """The lines of the table of sessions with a subagent, by what was done."""
+    for name, done in work.items():
+        plain = work["plain" + name[len(name.partition(",")[0]) :]]
+        steps = [one for one in done.exchanges if one.calls_tools]
+        first = steps[0].usage
+        written = first.cache_creation_input_tokens + first.cache_read_input_tokens
+        yield (
+            f"{name:22}{len(done.exchanges):4} requests, the first of {written:,} tokens;"
+            f" {done.dollars:.4f} dollars, {done.dollars / plain.dollars:.2f} of plain"
+        )
 
 
 def main() -> None:

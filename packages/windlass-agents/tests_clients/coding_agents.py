@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import windlass
 import windlass_agents
@@ -36,6 +36,7 @@ PACKAGES = os.pathsep.join(
     str(Path(each.__file__ or "").parents[1]) for each in (windlass, windlass_agents)
 )
 LONGEST_S = 120
+_STREAMS = ("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
 
 _BARRED = {
     "HTTP_PROXY": "http://127.0.0.1:9",
@@ -74,6 +75,35 @@ class Noted:
     shown: str = ""
     tokens_before: int = 0
     tokens_after: int = 0
+
+
+@dataclass
+class Talk:
+    """A user and an agent that runs without a terminal, as the vendor's SDK runs it."""
+
+    words: IO[str]
+    events: IO[str]
+    session: str = ""
+    statuses: list[str] = field(default_factory=list)
+    """What mods showed on the user's line."""
+
+    def say(self, prompt: str) -> None:
+        """Say something, and wait for the end of the turn."""
+        message = {"role": "user", "content": prompt}
+        self.words.write(json.dumps({"type": "user", "message": message}) + "\n")
+        self.words.flush()
+        self.wait("result")
+
+    def wait(self, kind: str) -> Mapping[str, Any]:
+        """Wait for an event of a type or subtype."""
+        for line in self.events:
+            event = json.loads(line)
+            self.session = event.get("session_id") or self.session
+            if event.get("subtype") == "ui_status":
+                self.statuses.append(event["text"])
+            if kind in (event.get("type"), event.get("subtype")):
+                return dict(event)
+        raise AssertionError(f"the agent ended before {kind}")
 
 
 @dataclass
@@ -136,7 +166,7 @@ class Desk:
 
     def recall_all(self, folder: Path | None = None) -> dict[str, str]:
         """What stands behind each reference that any model was shown here."""
-        shown = (text for step in self.exchanges for text in step.results.values())
+        shown = (json.dumps(step.body["messages"]) for step in self.exchanges)
         refs = {ref for text in shown for ref in REFERENCE.findall(text)}
         return {ref: self.recall(ref, folder) for ref in sorted(refs)}
 
@@ -174,23 +204,30 @@ class Desk:
         path.write_text(json.dumps({"hooks": entries}), encoding="utf-8")
 
     def mod_options(self, *words: str) -> tuple[str, str]:
-        """The options of Claude Code that load the mod; `words` are how it shortens results."""
+        """The options of Claude Code that load the mod; `words` are how it shortens results.
+
+        It waits longer than a user would: several things run on this machine.
+        """
         command = shlex.join([*hook_command(), "agent", "run", "claude-code"])
         socket = client.mod_socket(str(self.state / "windlass"))
         folder = self.home / "mod"
-        for name, text in mod_files(socket, command, {"": words}).items():
+        for name, shipped in mod_files(socket, command, {"": words}).items():
+            text = shipped.replace("const WAIT_MS = 300", "const WAIT_MS = 5_000")
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
         return "--plugin-dir", str(folder / "windlass")
 
-    def start_claude(self, version: str, prompt: str, *options: str) -> subprocess.Popen[str]:
-        """Start Claude Code without a terminal."""
+    def start_claude(
+        self, version: str, prompt: str | None, *options: str
+    ) -> subprocess.Popen[str]:
+        """Start Claude Code without a terminal; None: what the user says comes as events."""
         command, *arguments = self.mcp_command()
         servers = {"mcpServers": {"table": {"command": command, "args": arguments}}}
         return subprocess.Popen(
             [
                 str(claude_binary(version)),
-                *("-p", prompt, "--output-format", "json", *options),
+                *(("-p", prompt, "--output-format", "json") if prompt else _STREAMS),
+                *options,
                 *("--allowedTools", "Bash Read Grep Glob Agent Task mcp__table mcp__windlass"),
                 *("--mcp-config", json.dumps(servers)),
             ],
@@ -203,11 +240,26 @@ class Desk:
                 "ENABLE_TOOL_SEARCH": "false",  # as it is where the address is none of the vendor's
                 **self.environment(),
             },
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if prompt is None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.PIPE if prompt else subprocess.DEVNULL,
             text=True,
         )
+
+    @contextmanager
+    def talk(self, version: str, *options: str) -> Iterator[Talk]:
+        """Run Claude Code for as long as a user has something to say."""
+        agent = self.start_claude(version, None, *options)
+        assert agent.stdin is not None
+        assert agent.stdout is not None
+        try:
+            yield Talk(agent.stdin, agent.stdout)
+            agent.stdin.close()
+            assert agent.wait(LONGEST_S) == 0
+        finally:
+            agent.kill()
+            agent.wait()
+            agent.stdout.close()
 
     def claude(self, version: str, prompt: str, *options: str) -> str:
         """Run Claude Code to its end; the name of the session."""
@@ -256,10 +308,28 @@ class Desk:
         return session_of(started)
 
 
+_AHEAD = """
+import time
+real = time.time
+time.time = lambda: real() + {}
+from windlass_agents import server
+server.main()
+"""
+
+
 @contextmanager
-def answering(state: Path) -> Iterator[None]:
-    """Start the process that answers hooks whose `XDG_STATE_HOME` this is, and end it."""
-    environment = {**os.environ, "XDG_STATE_HOME": str(state), "PYTHONPATH": PACKAGES}
+def answering(state: Path, *, ahead_s: float = 0.0, home: Path | None = None) -> Iterator[None]:
+    """Start the process that answers hooks whose `XDG_STATE_HOME` this is, and end it.
+
+    `ahead_s`: the seconds by which its clock is ahead of the agents' clocks; `home`: the user's
+    (None: none that an agent of these tests has).
+    """
+    environment = {
+        **os.environ,
+        "HOME": str(home or state),
+        "XDG_STATE_HOME": str(state),
+        "PYTHONPATH": PACKAGES,
+    }
     result = {"stdout": "one line\n" * 3_000, "stderr": "", "interrupted": False}
     event = {
         "hook_event_name": "PostToolUse",
@@ -269,9 +339,8 @@ def answering(state: Path) -> Iterator[None]:
         "tool_input": {"command": "yes"},
         "tool_response": result,
     }
-    server = subprocess.Popen(
-        [sys.executable, "-P", "-m", "windlass_agents.server"], env=environment
-    )
+    begun = ("-c", _AHEAD.format(ahead_s)) if ahead_s else ("-m", "windlass_agents.server")
+    server = subprocess.Popen([sys.executable, "-P", *begun], env=environment)
     try:
         until = time.monotonic() + LONGEST_S
         while not list(state.glob("windlass/*.socket")):  # else a hook starts another one

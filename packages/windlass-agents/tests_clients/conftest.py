@@ -9,20 +9,26 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests_clients.bill import table
+from tests_clients.bill import table, work_table
 from tests_clients.coding_agents import CLAUDE, Desk, answering
 from tests_clients.model_server import ModelServer
-from tests_clients.sessions import Pair
+from tests_clients.sessions import Pair, Work
 
 NewDesk: TypeAlias = Callable[[], Desk]
 PAIRS = pytest.StashKey[list[tuple[str, Pair]]]()
 """The sessions whose bills are printed in the end."""
+WORK = pytest.StashKey[dict[str, Work]]()
+"""And those with a subagent, by the door."""
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if pairs := config.stash.get(PAIRS, None):
         terminalreporter.section("bills")
         for line in table(pairs):
+            terminalreporter.write_line(line)
+    if work := config.stash.get(WORK, None):
+        terminalreporter.section("bills of Claude Code with a subagent, beside plain")
+        for line in work_table(work):
             terminalreporter.write_line(line)
 
 

@@ -152,6 +152,11 @@ class ModelServer:
             thread.join()
             server.server_close()
 
+    def forget(self) -> None:
+        """Let the life of all that is cached end."""
+        with self._lock:
+            self._cached.clear()
+
     def answer(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> Exchange:
         """Take in a request."""
         with self._lock:

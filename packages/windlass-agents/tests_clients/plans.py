@@ -73,6 +73,22 @@ def claude_plan(folder: Path) -> Plan:
     return _turns(read, grep, mcp, bash, [[files], [files]])
 
 
+INNER: Plan = [[("Bash", {"command": build_log(300 + 100 * at)})] for at in range(6)]
+"""What a subagent does."""
+
+
+def work_plans(folder: Path) -> dict[str, Plan]:
+    """25 answers with a subagent: `all` of them, or the `first` 15 and the `rest`.
+
+    Tools of MCP wait behind the search for tools, as they do where nothing is set.
+    """
+    search: Call = ("ToolSearch", {"query": "select:mcp__table__records"})
+    given = {"description": "logs", "prompt": "plan:inner", "subagent_type": "general-purpose"}
+    plan = list(claude_plan(folder))
+    plan[0], plan[10] = [search], [("Agent", given)]
+    return {"all": plan, "first": plan[:15], "rest": plan[15:], "inner": INNER}
+
+
 def opencode_plan(folder: Path) -> Plan:
     """The same in opencode, without the tools for which it fetches another program."""
 

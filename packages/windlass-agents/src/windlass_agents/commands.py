@@ -146,6 +146,11 @@ def install(
         if parts.plugin is None:
             with suppress(OSError):  # the first event starts it
                 client.start()
+        if is_mod:
+            from windlass_agents.tool_uses import read_sessions
+
+            with suppress(OSError):  # else it is read when a session begins
+                read_sessions()
         print_notes_of_install(agent, scope, parts.plugin, is_mod=is_mod)
 
 
@@ -173,13 +178,15 @@ def uninstall(
 @command()
 def status(*, store: StoreOption = None) -> None:
     """Say which door of which agent is open and why, and whether short forms were taken."""
+    import time
+
     from windlass.public import read_settings
     from windlass_agents.hook_text import print_status
     from windlass_agents.installing import installed_store
     from windlass_agents.outcome import hook_store
     from windlass_agents.status import hook_status
 
-    found = hook_status(hook_store(read_settings(store or installed_store())))
+    found = hook_status(hook_store(read_settings(store or installed_store())), time.time())
     if not printed_as_json(found):
         print_status(found)
 

@@ -83,7 +83,7 @@ class ToolDecision:
 
     def as_json(self) -> dict[str, Any]:
         """Return what the mod is answered."""
-        return {"deferred": self.deferred, "reason": self.reason}
+        return asdict(self)
 
 
 def decide(

@@ -23,6 +23,7 @@ from windlass.public import (
     totals_table,
 )
 from windlass_agents.agent_files import Scope
+from windlass_agents.compaction_moments import NextMoment
 from windlass_agents.installing import (
     agent_version,
     claude_settings,
@@ -83,7 +84,9 @@ def print_notes_of_install(agent: str, scope: Scope, plugin: Path | None, *, is_
     elif is_mod:
         out.print(
             f"Claude Code loads the mod of {str(mod_folder())!r}: it sees each result of a tool"
-            " before the model does, and asks the server of Windlass on this machine alone"
+            " before the model does, lets the tools wait that your sessions hardly use, and"
+            " compacts the conversation when nothing of it is cached; it asks the server of"
+            " Windlass on this machine alone"
         )
         out.print(f"take it away: windlass agent uninstall claude-code --{scope}")
         if hooks_disabled(claude_settings(scope)):
@@ -120,13 +123,35 @@ def print_status(status: HookStatus) -> None:
         out.print(f"left alone, since the shape is not known: {tool}, {count:,}")
     for because, count in status.errors.items():
         note(f"{count:,} left because of an error: {because}")
+    waiting = [one for one in status.tools if one.deferred]
+    if waiting:
+        tokens = sum(one.tokens for one in waiting)
+        out.print(
+            f"tools that wait behind the search in the newest session, {tokens:,} tokens of"
+            f" descriptions: {', '.join(sorted(one.tool for one in waiting))}"
+        )
+    for one in status.compactions:
+        out.print(f"compaction, {_time(one.time)}, session {one.session}: {one.reason}")
+    if status.next_compaction is not None:
+        out.print(f"the next one there{_due(status.next_compaction)}")
     if status.failures:
         note(
             f"the hook failed {many(status.failures, 'time')}, and the results stayed as they were:"
         )
         for failure in status.latest:
-            when = datetime.fromtimestamp(failure.time).astimezone()
-            note(f"  {when:%Y-%m-%d %H:%M} {failure.agent}: {failure.what}")
+            note(f"  {_time(failure.time)} {failure.agent}: {failure.what}")
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"
+
+
+def _due(moment: NextMoment) -> str:
+    """Return when a session is compacted next, and why, as the end of a sentence."""
+    if moment.seconds is None:
+        return f": none yet, {moment.reason}"
+    when = f" in {moment.seconds / 60:.0f} minutes" if moment.seconds else " at the next pause"
+    return f"{when}: {moment.reason}"
 
 
 def _lines_of(agent: AgentStatus) -> list[str]:

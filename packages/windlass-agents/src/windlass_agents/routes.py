@@ -9,8 +9,8 @@
     POST /line      what the agent may show of a session: {"line", "calls", "tokens", "dollars"}
 
 Each takes `{"agent": NAME, "options": [...], "event": {...}}`: the words that `windlass agent run`
-takes, and an event in the form of the agent's adapter. A result that takes longer than the other
-side waits for stays as it is.
+takes, and an event in the form of the agent's adapter. `wait_ms` says for how long the answer is
+waited for (default 300): a result that takes longer stays as it is.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ from windlass_agents.hook_journal import HookJournal
 ROUTES: Final = ("/result", "/moment", "/tool", "/compact", "/due", "/line")
 Event: TypeAlias = Mapping[str, Any]
 """An object as JSON."""
-WITHIN_S: Final = 0.25
-"""Seconds after which a short form comes too late: inside an agent 0.3 are waited for."""
+_WAIT_MS: Final = 300
+"""Milliseconds for which an answer is waited for, where a request does not say."""
+_ON_THE_WAY_S: Final = 0.05
+"""Seconds that the way back may take: a short form that leaves later comes too late."""
 
 
 class Routes:
@@ -94,7 +96,9 @@ class Routes:
             answer = replace(
                 answer, afterwards=partial(_both, answer.afterwards, self._tools.learn)
             )
-        if time.monotonic() - since > WITHIN_S:
+        wait_ms = told.get("wait_ms")
+        wait_s = (wait_ms if isinstance(wait_ms, int) else _WAIT_MS) / 1000
+        if time.monotonic() - since > wait_s - _ON_THE_WAY_S:
             answer.take_back()
             return b"{}", HookAnswer("", failure=answer.failure, afterwards=answer.afterwards)
         return answer.text.encode() or b"{}", answer

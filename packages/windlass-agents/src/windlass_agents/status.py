@@ -11,12 +11,15 @@ from typing import Final
 
 from windlass_agents import client
 from windlass_agents.agents import AGENTS
+from windlass_agents.compaction_moments import NextMoment, SessionCalls, next_moment
+from windlass_agents.deferred_tools import ToolDecision, decisions_of
 from windlass_agents.hook_journal import HookJournal, HookLine, deliveries, main_transcript
 from windlass_agents.installing import InstalledHook, agent_version, installed_hooks, is_too_old
+from windlass_agents.kept_compactions import KeptCompaction, compactions_in
 from windlass_agents.mod_installing import installed_mods
 
 _LATEST: Final = 5
-"""Failures that are listed."""
+"""Failures and compactions that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +68,19 @@ class HookStatus:
     latest: tuple[HookFailure, ...]
     running: bool
     """Whether the process that stays runs."""
+    tools: tuple[ToolDecision, ...]
+    """What was decided on the tools of the newest session that has a mod."""
+    compactions: tuple[KeptCompaction, ...]
+    """What became of the latest conversations that were to be compacted, the newest last."""
+    next_compaction: NextMoment | None
+    """When the newest session with a mod is to be compacted next (None: there is none)."""
 
 
-def hook_status(store: Path) -> HookStatus:
-    """Return what hooks did in a store, and where they are installed."""
+def hook_status(store: Path, now: float) -> HookStatus:
+    """Return what hooks did in a store, and where they are installed.
+
+    `now` is in seconds since 1970.
+    """
     outcomes, not_taken, unknown = Counter[str](), Counter[str](), Counter[str]()
     errors = Counter[str]()
     sessions = got = untold = 0
@@ -85,6 +97,7 @@ def hook_status(store: Path) -> HookStatus:
                 untold += is_taken is None
                 not_taken[line.tool] += is_taken is False
     failures = list(read_failures())
+    tools, next_compaction = _newest(store, now)
     return HookStatus(
         store=str(store),
         agents=tuple(_agents()),
@@ -98,7 +111,25 @@ def hook_status(store: Path) -> HookStatus:
         failures=len(failures),
         latest=tuple(failures[-_LATEST:]),
         running=_is_running(),
+        tools=tools,
+        compactions=tuple(compactions_in(store)[-_LATEST:]),
+        next_compaction=next_compaction,
     )
+
+
+def _newest(store: Path, now: float) -> tuple[tuple[ToolDecision, ...], NextMoment | None]:
+    """Return what was decided in the newest session of a mod, and its next compaction."""
+    journal = HookJournal(store)
+    for agent, session in journal.sessions():
+        if not (decisions := decisions_of(store, agent, session)):
+            continue
+        path = main_transcript(list(journal.lines(agent, session)))
+        if path is None:
+            return tuple(decisions.values()), None
+        calls = SessionCalls(path)
+        calls.read()
+        return tuple(decisions.values()), next_moment(calls, now)
+    return (), None
 
 
 def journal_sessions(store: Path) -> Iterator[list[HookLine]]:

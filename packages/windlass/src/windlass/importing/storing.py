@@ -148,7 +148,11 @@ def store_recording(
     grew = stored is not None
     if stored is not None and stored.has_older(keys, recording.calls):
         return StoredSession(session, "unchanged", recording)
-    if stored is not None and not stored.begins(keys):
+    if stored is not None and stored.begins(keys):
+        if stored.lacks_tokens(_calls_of(recording, session, known).calls):
+            store.prune(session_id=session, now=0)  # its program told them later
+            stored = None
+    elif stored is not None:
         if stored.was_being_written(keys, recording.calls):  # there is a whole answer now
             store.prune(session_id=session, now=0)
             stored = None
@@ -197,6 +201,8 @@ class _Stored:
 
     keys: Sequence[str]
     answers: Sequence[str | None]
+    counts: Sequence[int | None]
+    """The tokens that each call sent (None: the recording did not say, or there was no call)."""
 
     def begins(self, keys: Sequence[str]) -> bool:
         """Return whether a list with these keys begins with all of it."""
@@ -218,6 +224,14 @@ class _Stored:
             return False
         return self.begins_with(keys) or self._has(last, calls)
 
+    def lacks_tokens(self, calls: Sequence[RecordedCall]) -> bool:
+        """Whether a recording tells the tokens of an answer that it has without."""
+        told = {call.at: call.id for call in calls if call.usage is not None and call.id}
+        return any(
+            count is None and answer and told.get(at) == answer
+            for at, (answer, count) in enumerate(zip(self.answers, self.counts, strict=True))
+        )
+
     def _has(self, at: int, calls: Sequence[RecordedCall]) -> bool:
         """Return whether its answer at a place may be the one that a recording has there."""
         ident = next((call.id for call in calls if call.at == at), "")
@@ -234,6 +248,7 @@ def _read(store: Store, session: str) -> _Stored | None:
     return _Stored(
         [stored.key or _UNANSWERED for stored in rows],
         [None if reply is None else reply.answer for reply in replies],
+        [stored.row.tokens_in for stored in rows],
     )
 
 

@@ -37,8 +37,8 @@ async function ask($, route, event, wait = WAIT_MS) {
   const now = await $.clock.now()
   if (now < restUntil) return {}
   await find($)
-  const told = { ...place, ...event }
-  const body = JSON.stringify({ agent: "claude-code", options: optionsHere(), event: told })
+  const told = { agent: "claude-code", options: optionsHere(), wait_ms: wait }
+  const body = JSON.stringify({ ...told, event: { ...place, ...event } })
   const request = { method: "POST", body, socketPath: SOCKET }
   const reply = $.http.fetch(`http://windlass/${route}`, request).catch(() => undefined)
   const answer = await Promise.race([reply, $.clock.sleep(wait)])
