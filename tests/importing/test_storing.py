@@ -162,10 +162,11 @@ def test_a_session_that_was_imported_in_the_middle_of_an_answer_counts_once(
 
 
 def test_tokens_that_a_program_tells_later_are_counted(line: CommandLine, tmp_path: Path) -> None:
-    for usage in (None, used(10, 9)):
+    for is_told in (False, True):
         session = Session()
         session.user("Go.")
-        session.answer("m1", call("t1"), usage=usage)
+        answer = session.answer("m1", call("t1"), usage=used(10, 9))
+        answer["message"] |= {} if is_told else {"usage": None}
         session.user([result("t1")])
         session.answer("m2", text("done"), usage=used(20, 2))
         line("import", str(write_lines(tmp_path / "s.jsonl", session.records)))
