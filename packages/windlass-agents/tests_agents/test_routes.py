@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.importing.making import Session, call, result, write_lines
+from tests.importing.making import Session, call, result, used, write_lines
 from tests.importing.making import text as words
 from tests.support.hooks_events import SESSION, after, bash, kept, listing, log
 
+from tests_agents.compacted_rows import faults, long_conversation
 from windlass_agents import client, live_line, server
 from windlass_agents.agent_events import AgentPlace
 from windlass_agents.handler import HookAnswer, HookHandler, HookRequest
 from windlass_agents.hook_journal import HookJournal, HookLine
+from windlass_agents.kept_compactions import compactions_in
 from windlass_agents.numbered_lines import NumberedLines
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no sockets that are files")
@@ -35,6 +37,7 @@ class Inside:
         self.answering = answering
         self.token = token
         self.options: list[str] = []
+        self.wait_ms = 60_000  # whatever else runs here
         self.journal = HookJournal(folder / ".windlass")
 
     def post(self, route: str, body: bytes, **headers: str) -> tuple[int, Any]:
@@ -49,7 +52,7 @@ class Inside:
         return said
 
     def ask(self, route: str, event: Any, agent: str = "claude-code") -> Any:
-        told = {"agent": agent, "options": self.options, "event": event}
+        told = {"agent": agent, "options": self.options, "event": event, "wait_ms": self.wait_ms}
         status, said = self.post(route, json.dumps(told).encode())
         assert status == 200
         return said
@@ -79,7 +82,6 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Starts a server that answers in this process."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("WINDLASS_STORE", raising=False)
-    monkeypatch.setattr("windlass_agents.routes.WITHIN_S", 60.0)  # whatever else runs here
     ends: list[Callable[[], None]] = []
 
     def start(answering: HookHandler | None = None, token: str = "") -> Inside:
@@ -201,10 +203,8 @@ def test_credentials_are_taken_out(inside: Inside) -> None:
     )
 
 
-def test_what_takes_too_long_stays_and_is_noted_so(
-    inside: Inside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("windlass_agents.routes.WITHIN_S", -1.0)
+def test_what_takes_too_long_stays_and_is_noted_so(inside: Inside) -> None:
+    inside.wait_ms = 0
     assert inside.tell(log()) == {}
     (line,) = inside.lines()
     assert (line.outcome, line.because) == ("error", "the answer came too late")
@@ -246,6 +246,55 @@ def test_variables_of_the_session_are_those_of_its_hooks(inside: Inside, tmp_pat
     inside.answering.answer(HookRequest(inside.folder, told, ("claude-code",), data))
     assert "text" in inside.tell(log())
     assert (other / "hooks").is_dir()
+
+
+# ---- tools, and compactions -----------------------------------------------------------------
+
+
+def test_a_tool_waits_or_stays_and_that_is_kept(inside: Inside) -> None:
+    place = {"session_id": SESSION, "cwd": str(inside.folder)}
+    described = {"tool": "Workflow", "description": "Runs many steps. " * 200}
+    said = inside.ask("/tool", {**place, **described})
+    assert said["deferred"] is True
+    assert inside.ask("/tool", {**place, **described, "description": "Other words."}) == said
+    assert (
+        inside.ask("/tool", {**place, "tool": "Bash", "description": "Runs."})["deferred"] is False
+    )
+    inside.options = ["--holdout", "99.9%"]
+    assert inside.ask("/tool", {**place, **described}) == {}
+
+
+def test_a_conversation_is_compacted_and_what_goes_is_kept(inside: Inside) -> None:
+    rows = long_conversation(40)
+    event = {
+        "session_id": SESSION,
+        "cwd": str(inside.folder),
+        "trigger": "manual",
+        "messages": rows,
+    }
+    made = inside.ask("/compact", event)["messages"]
+    assert faults(made) == []
+    assert len(json.dumps(made)) < 0.6 * len(json.dumps(rows))
+    (noted,) = compactions_in(inside.folder / ".windlass")
+    assert noted.trigger == "manual"
+    inside.options = ["--holdout", "99.9%"]
+    assert inside.ask("/compact", event) == {}
+
+
+def test_a_compaction_is_due_by_what_the_transcript_tells(inside: Inside, tmp_path: Path) -> None:
+    place = {"session_id": SESSION, "cwd": str(inside.folder)}
+    assert inside.ask("/due", place)["seconds"] is None
+    session, transcript = Session(), tmp_path / f"{SESSION}.jsonl"
+    session.user("build")
+    session.answer("m1", words("It is begun."), usage=used(fresh=10, written=10_000))
+    session.user("go on")
+    session.answer("m2", words("done"), usage=used(fresh=10, read=90_000, written=5_000))
+    write_lines(transcript, session.records)
+    said = inside.ask("/due", {**place, "transcript_path": str(transcript), "window": 200_000})
+    assert said == {"seconds": 0, "reason": said["reason"]}  # it was recorded long ago
+    assert "nothing is cached" in said["reason"]
+    inside.options = ["--holdout", "99.9%"]
+    assert inside.ask("/due", place)["seconds"] is None
 
 
 # ---- the line ---------------------------------------------------------------------------
