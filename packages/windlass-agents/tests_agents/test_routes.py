@@ -18,6 +18,7 @@ from tests.importing.making import text as words
 from tests.support.hooks_events import SESSION, after, bash, kept, listing, log
 
 from tests_agents.compacted_rows import faults, long_conversation
+from windlass.public import money
 from windlass_agents import client, live_line, server
 from windlass_agents.agent_events import AgentPlace
 from windlass_agents.handler import HookAnswer, HookHandler, HookRequest
@@ -317,7 +318,7 @@ def test_the_line_says_what_the_report_says(inside: Inside, tmp_path: Path) -> N
     (line,) = inside.lines()
     assert said["calls"] == 2
     assert said["tokens"] == line.tokens_before - line.tokens_after
-    assert said["line"].startswith(f"2 requests, {said['tokens']:,} tokens shorter")
+    assert said["line"] == f"2 requests, {money(said['billed'])}; saved {money(said['dollars'])}"
 
 
 # ---- what is no such request --------------------------------------------------------------

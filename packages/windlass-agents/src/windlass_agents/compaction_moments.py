@@ -37,6 +37,7 @@ from windlass_agents.agent_events import AgentPlace
 from windlass_agents.client_rows import OF_COMPACTING
 from windlass_agents.conversation_compaction import (
     COMPACTED,
+    DUE,
     CompactedRows,
     CompactionRequest,
     compact_rows,
@@ -44,8 +45,8 @@ from windlass_agents.conversation_compaction import (
 )
 from windlass_agents.hook_journal import SIDE
 
-_LONG_S: Final = 3_600.0
-_SHORT_S: Final = 300.0
+CACHED_LONG_S: Final = 3_600.0
+CACHED_SHORT_S: Final = 300.0
 """Seconds for which the provider keeps a prefix, by the kind of its writes."""
 _AFTER_S: Final = 5.0
 """Seconds behind that after which it is surely gone."""
@@ -169,7 +170,7 @@ class SessionCalls:
     @property
     def cached_s(self) -> float:
         """Return the seconds for which most of what was written so far is cached."""
-        return _LONG_S if 2 * self.written_long > self.written else _SHORT_S
+        return CACHED_LONG_S if 2 * self.written_long > self.written else CACHED_SHORT_S
 
     @property
     def call_tokens(self) -> int:
@@ -186,8 +187,8 @@ class SessionCalls:
     def prices(self) -> Prices:
         """Return what the model's cache charges, by the kind of writes that were made."""
         prices = prices_of(self.model or "anthropic/claude", warn=lambda _: None)
-        if self.cached_s == _LONG_S and prices.write_long is not None:
-            return replace(prices, write=prices.write_long, ttl_s=_LONG_S)
+        if self.cached_s == CACHED_LONG_S and prices.write_long is not None:
+            return replace(prices, write=prices.write_long, ttl_s=CACHED_LONG_S)
         return prices
 
 
@@ -290,16 +291,17 @@ class CompactionDoor:
         if thread and not place.thread and place.transcript is not None:
             beside = place.transcript.with_suffix("") / SIDE / f"{SIDE_CHAIN}{thread}.jsonl"
             place = replace(place, thread=thread, transcript=beside)
-        now, calls = self._clock(), self._told(place)
+        now, calls, why = self._clock(), self._told(place), ""
         if told.get("own") is True and calls is not None:
             window = told.get("window")
             due = next_moment(calls, now, window if isinstance(window, int) else 0)
             if due.seconds != 0:
                 return CompactedRows(due.reason, stays=True)
-            trigger = due.reason
+            trigger, why = DUE, due.reason
         asked = CompactionRequest(
             rows=rows,
             trigger=trigger,
+            why=why,
             agent=place.agent,
             session=place.session,
             thread=thread or place.thread,

@@ -41,6 +41,8 @@ from windlass_agents.kept_originals import find_original, open_folder
 
 _BEFOREHAND: Final = "precompute"
 """The trigger of a compaction that the client prepares before it needs one."""
+DUE: Final = "due"
+"""The trigger of a compaction that nobody asked for: it is free, or pays."""
 COMPACTED: Final = re.compile(r"^\[Compaction before call \d+: ", re.MULTILINE)
 """How the text of a compaction begins."""
 _END: Final = re.compile(r"\n\n\[End of the compaction: [^\]\n]*\]")
@@ -64,7 +66,8 @@ class CompactionRequest:
 
     Args:
         rows: The conversation, a row per block.
-        trigger: What asked for it, in the client's word: manual, auto, plugin, precompute.
+        trigger: What asked for it: `DUE`, or in the client's word manual, auto, plugin, precompute.
+        why: Why it is due (empty: somebody asked for it).
         agent: The client.
         session: The client's name of the session.
         thread: The client's name of a subagent (empty: the session's own conversation).
@@ -80,6 +83,7 @@ class CompactionRequest:
     trigger: str
     agent: str
     session: str
+    why: str = ""
     thread: str = ""
     instructions: str = ""
     model: str = "anthropic/claude"
@@ -142,7 +146,7 @@ def compact_rows(
     folded = _folded(conversation, fold)
     block = fold.replacement.text
     left = round(conversation.rules.scale * conversation.step.conversation_tokens)
-    reason = f"{_asked_by(asked.trigger)}: {tokens:,} tokens became {left:,}"
+    reason = f"{asked.why or _asked_by(asked.trigger)}: {tokens:,} tokens became {left:,}"
     noted = replace(
         _noted(asked, now, tokens, reason),
         block=block_hash(block),
@@ -203,7 +207,7 @@ def _asked_by(trigger: str) -> str:
         "auto": "the window was nearly full",
         "plugin": "a mod asked for it",
     }
-    return by.get(trigger, trigger)
+    return by.get(trigger, "the client asked for it")
 
 
 def _without_announcements(messages: Sequence[Message]) -> Iterator[Message]:

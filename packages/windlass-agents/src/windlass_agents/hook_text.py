@@ -200,6 +200,12 @@ def print_hook_report(report: HookReport) -> None:
     if len(report.sessions) > _MOST:
         out.print(f"and {len(report.sessions) - _MOST:,} older sessions")
     out.print("saved: what was not sent, at its price in each call, less what was fetched back")
+    for what, amount in (
+        ("tools that wait", sum(one.saved_by_tools for one in hooked)),
+        ("compactions that nobody asked for", sum(one.saved_by_compactions for one in hooked)),
+    ):
+        if amount:
+            out.print(f"of it by {what}: {'-' if amount < 0 else ''}{money(abs(amount))}")
     if report.not_taken:
         note(f"{many(report.not_taken, 'short form')} not taken by the agent: none of them counts")
     known = [(one.dollars, one.saved) for one in hooked]

@@ -28,7 +28,12 @@ def keep_figures(folder: Path, agent: str, session: str) -> None:
     if found is not None:
         short = [line for line in lines if line.outcome == "shortened"]
         tokens = sum(line.tokens_before - line.tokens_after for line in short)
-        figures = {"calls": found.calls, "tokens": tokens, "dollars": found.saved}
+        figures = {
+            "calls": found.calls,
+            "tokens": tokens,
+            "billed": found.dollars,
+            "dollars": found.saved,
+        }
         journal.write_figures(agent, session, figures)
 
 

@@ -34,6 +34,7 @@ from windlass_agents.agent_events import is_recall
 from windlass_agents.hook_journal import HookLine, deliveries, main_transcript
 from windlass_agents.hooked_sessions import store_hooked
 from windlass_agents.project_stores import usual_store
+from windlass_agents.savings import dollars_saved
 from windlass_agents.status import journal_sessions
 
 _REFUSAL: Final = re.compile(r"(?:Exit code \d+\s+)?windlass: [^\n]+")
@@ -59,7 +60,11 @@ class HookedSession:
     dollars: float | None
     """What was billed (None: not known)."""
     saved: float | None
-    """What the hook saved, less what was fetched back (None: no price is known)."""
+    """What was saved, less what was fetched back (None: no price is known)."""
+    saved_by_tools: float = 0.0
+    """What of it tools that wait saved."""
+    saved_by_compactions: float = 0.0
+    """And what compactions saved that nobody asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +147,12 @@ def _measured(
     fetched = [_fetched(account) for account in accounts.values()]
     is_priced = all(rate(name) for one in accounts.values() for name in one.names.values())
     said = (stored.row.message for stored in accounts[ids[0]].record.rows)
+    saved, by_tools, by_compactions = None, 0.0, 0.0
+    if is_priced:
+        session = store.folder, lines[0].agent, lines[0].session
+        by_tools, by_compactions = dollars_saved(*session, accounts[ids[0]], accounts.values())
+        saved = _saved(accounts.values()) - sum(cost for _, cost in fetched)
+        saved += by_tools + by_compactions
     return HookedSession(
         session_id=ids[0],
         agent=lines[0].agent,
@@ -151,7 +162,9 @@ def _measured(
         fetched=sum(count for count, _ in fetched),
         held_out=any(line.outcome == "held out" for line in lines),
         dollars=None if total.unpriced else total.dollars,
-        saved=_saved(accounts.values()) - sum(cost for _, cost in fetched) if is_priced else None,
+        saved=saved,
+        saved_by_tools=by_tools,
+        saved_by_compactions=by_compactions,
     )
 
 

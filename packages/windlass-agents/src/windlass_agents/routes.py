@@ -6,7 +6,8 @@
     POST /compact   a conversation is to be compacted: {"messages": [...]}; {"skip": why}: it stays;
                     {}: the agent compacts it by itself
     POST /due       when the agent should compact by itself: {"seconds", "reason"}
-    POST /line      what the agent may show of a session: {"line", "calls", "tokens", "dollars"}
+    POST /line      what the agent may show of a session: {"line", "calls", "tokens", "billed",
+                    "dollars"}, the last being what was saved
 
 Each takes `{"agent": NAME, "options": [...], "event": {...}}`: the words that `windlass agent run`
 takes, and an event in the form of the agent's adapter. `wait_ms` says for how long the answer is
@@ -140,9 +141,13 @@ def _both(first: Callable[[], None], second: Callable[[], object]) -> None:
 def line_of(figures: Mapping[str, Any]) -> str:
     """Return the figures that were kept as a line (empty: none were)."""
     match figures:
-        case {"calls": int(calls), "tokens": int(tokens), "dollars": int() | float() as dollars}:
-            saved = f"saved {money(dollars)}" if dollars >= 0 else f"cost {money(-dollars)} more"
-            return f"{many(calls, 'request')}, {tokens:,} tokens shorter, {saved}"
+        case {"calls": int(calls), "billed": int() | float() as billed, "dollars": saved}:
+            line = f"{many(calls, 'request')}, {money(billed)}"
+            if not isinstance(saved, int | float):
+                return line
+            return f"{line}; " + (
+                f"saved {money(saved)}" if saved >= 0 else f"cost {money(-saved)} more"
+            )
         case {"calls": int(calls), "tokens": int(tokens)}:
             return f"{many(calls, 'request')}, {tokens:,} tokens shorter"
         case _:

@@ -6,6 +6,7 @@
 const SOCKET = "" // `windlass agent install claude-code` fills in both
 const OPTIONS = {} // by the folder for which it was installed; "": for all of the user's
 const WAIT_MS = 300
+const LINE_MS = 3_000 // for which the server takes to read the session
 const COMPACT_MS = 3_000 // the model of Claude Code takes half a minute for its own
 
 const MOST_MISSES = 3 // answers that did not come, one after the other
@@ -86,6 +87,7 @@ async function shorten($, e, block) {
   return typeof text === "string" ? { ...block, content: withText(block.content, text) } : block
 }
 
+// The figures of the turns so far, as soon as they are computed.
 async function showLine($) {
   const { line } = await ask($, "line", {})
   if (line) await $.ui.status(line)
@@ -125,7 +127,7 @@ export function register(on) {
   on("classic.PostCompact", async ($, e, next) => tell($, e, next)).catch(asItWas)
   on("classic.Stop", async ($, e, next) => {
     const result = await tell($, e, next)
-    await showLine($)
+    $.clock.after(LINE_MS, () => showLine($))
     return result
   }).catch(asItWas)
   on("classic.SubagentStop", async ($, e, next) => tell($, e, next)).catch(asItWas)
