@@ -28,6 +28,7 @@ from windlass.window.compaction._chunks import (
     read_call,
 )
 from windlass.window.digests import has_failed
+from windlass.window.kinds import arguments_of
 from windlass.window.names import names_in, names_said, whole_names
 
 _CONCLUSIONS: Final = 0.12
@@ -248,7 +249,9 @@ def _names(
         message = step.original(at)
         if message.role == "user":
             continue
-        new = [name for name in _telling(names_in(message)) if name not in there]
+        keys = {key for call in message.tool_calls for key in arguments_of(call)}
+        known = there | keys
+        new = [name for name in _telling(names_in(message)) if name not in known]
         if not new:
             continue
         head = f"{step.recall_hint(at)}:"
