@@ -358,7 +358,7 @@ def answering(state: Path, *, ahead_s: float = 0.0, home: Path | None = None) ->
                 text=True,
                 check=True,
             ).stdout
-        yield
+        yield server
     finally:
         server.terminate()
         server.wait()

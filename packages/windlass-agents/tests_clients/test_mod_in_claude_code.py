@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests_clients.coding_agents import CLAUDE, HOOK, Desk, asked, claude_binary
+from tests_clients.coding_agents import CLAUDE, HOOK, Desk, answering, asked, claude_binary
 from tests_clients.conftest import PAIRS, NewDesk
 from tests_clients.many_lines import records
 from tests_clients.model_server import Call, Exchange, blocks
@@ -135,6 +135,25 @@ def test_a_silent_server_is_not_waited_for(desk: Desk) -> None:
     assert texts(asked(desk.exchanges, session)[-1]) == [records(60)] * 3
     asked_at = [one.time - began for one in desk.exchanges]
     assert asked_at[-1] - asked_at[0] < 10
+
+
+def test_nothing_is_lost_when_the_server_dies_in_the_middle(desk: Desk) -> None:
+    desk.state = desk.home / "state"
+    desk.state.mkdir()
+    with answering(desk.state) as server:
+        kill: Call = ("Bash", {"command": f"kill -9 {server.pid}"})
+        desk.model.plans = {"first": [[RECORDS], [kill], [RECORDS]], "second": [[RECORDS]]}
+        options = desk.mod_options()
+        session = desk.claude(NEWEST, "plan:first", *options)
+    first = texts(asked(desk.exchanges, session)[-1])
+    assert len(first[0]) < len(records(60)) / 2
+    assert first[2] == records(60)
+    desk.variables["WINDLASS_HOOK_IDLE_S"] = "5"
+    desk.claude(NEWEST, "plan:second", "--resume", session, *options)  # which starts another one
+    steps = asked(desk.exchanges, session)
+    assert list(broken_rules(steps)) == []
+    assert len(texts(steps[-1])[3]) < 200
+    assert all(desk.recall_all().values())
 
 
 def test_the_folder_passes_the_own_check_of_the_client(desk: Desk) -> None:
