@@ -318,7 +318,9 @@ server.main()
 
 
 @contextmanager
-def answering(state: Path, *, ahead_s: float = 0.0, home: Path | None = None) -> Iterator[None]:
+def answering(
+    state: Path, *, ahead_s: float = 0.0, home: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Start the process that answers hooks whose `XDG_STATE_HOME` this is, and end it.
 
     `ahead_s`: the seconds by which its clock is ahead of the agents' clocks; `home`: the user's
