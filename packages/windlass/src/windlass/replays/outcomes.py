@@ -122,6 +122,10 @@ class PolicyCost(ReplayBill):
     calls: tuple[ReplayedWindow, ...] = ()
     """Each call; empty for the sum of several recordings."""
     hidden: tuple[HiddenMessage, ...] = ()
+    shortened: int = 0
+    """Messages that the last call sees shortened."""
+    compactions: int = 0
+    """Calls before which earlier ones went out of view."""
     worst: float = 0.0
     """The largest `ratio` of one recording."""
     worst_recording: str = ""
@@ -200,6 +204,8 @@ _COUNTS: Final = (
     "lines",
     "lines_seen",
     "misses",
+    "shortened",
+    "compactions",
 )
 
 

@@ -8,12 +8,14 @@ lacks, and of what the cache held. So the bill of sending everything is the one 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
+from types import MappingProxyType
 from typing import Final
 
 from windlass.caching.meter import SharedPrefix, lives
-from windlass.caching.prices import Prices
+from windlass.caching.prices import OUTPUT_PRICE, Prices
 from windlass.caching.rates import prices_of
 from windlass.context.context import Context
 from windlass.context.lists import Chat
@@ -28,7 +30,7 @@ from windlass.replays.counted import (
     unseen_tokens,
 )
 from windlass.replays.measure import MeasuredRecording, NeededText
-from windlass.replays.named_policies import ReplayPolicy
+from windlass.replays.named_policies import Head, ReplayPolicy
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, count_tokens
 from windlass.replays.outcomes import (
     HiddenMessage,
@@ -155,7 +157,7 @@ class _Replaying:
 
     def _cost_of(self, policy: ReplayPolicy, prices: PricedVector) -> PolicyCost:
         measured, vector = self._measured, prices.vector
-        windows, gone, hidden = self._windows(policy, prices)
+        windows, gone, hidden, shortened = self._windows(policy, prices)
         cache = read_caches(self._recording, prices)
         # What the provider says its cache held already takes into account what it forgot.
         ttl_s = None if any(cache) else vector.for_windows.ttl_s
@@ -163,14 +165,18 @@ class _Replaying:
         whole = measure_calls(measured.everything, measured.shown, self._chats.heads, ttl_s)
         missed = measured.missed(windows, measured.needs)
         requests = _Requests(calls, whole, missed, cache, gone, ttl_s)
-        figures = [self._figures(counts, requests, prices) for counts in self._counts]
-        low, high = figures
+        heads = [Head()] if policy.heads is None else policy.heads(self._recording)
+        figures = [
+            self._figures(counts, self._in_front(head), requests, prices)
+            for counts in self._counts
+            for head in heads
+        ]
         scale = self._counts[0].scale
         singles = tuple(
             ReplayedWindow(
-                (low.tokens[at] + high.tokens[at]) / 2,
+                fmean(each.tokens[at] for each in figures),
                 scale * (whole[at].tokens - calls[at].tokens),
-                (low.costs[at] + high.costs[at]) / 2,
+                fmean(each.costs[at] for each in figures),
             )
             for at in range(len(calls))
         )
@@ -202,22 +208,40 @@ class _Replaying:
             else None,
             calls=singles,
             hidden=hidden,
+            compactions=len(requests.compacted),
+            shortened=shortened,
             worst_recording=self._recording.name,
         )
         return replace(cost, worst=cost.ratio.high)
 
-    def _figures(
-        self, counts: CountEstimate, requests: _Requests, prices: PricedVector
-    ) -> _Figures:
-        """Return what the calls cost by one of the two estimates, in tokens of the model."""
-        vector, scale, cache = prices.vector, counts.scale, requests.cache
-        mine, everything = (
-            self._with_unseen(calls, unseen, requests.ttl_s)
-            for calls, unseen in (
-                (requests.calls, self._left_unseen(counts.unseen, requests.gone)),
-                (requests.whole, counts.unseen),
+    def _in_front(self, head: Head) -> _InFront:
+        """Return what a head is at each call, by the tools that the answers before it used."""
+        waiting, needed = dict(head.waiting), list[int]()
+        less = list[float]()
+        for answer in self._recording.calls:
+            less.append(sum(waiting.values()) - head.search * sum(needed))
+            used = (
+                self._recording.messages[answer.at].tool_calls
+                if answer.at < len(self._recording.messages)
+                else ()
             )
-        )
+            names = {call.name for call in used} & set(waiting)
+            needed.append(len(names))
+            for name in names:
+                del waiting[name]
+        return _InFront(tuple(less), tuple(needed), head.search, head.repeated)
+
+    def _figures(
+        self, counts: CountEstimate, front: _InFront, requests: _Requests, prices: PricedVector
+    ) -> _Figures:
+        """Return what the calls cost by one of the estimates, in tokens of the model."""
+        vector, scale, cache = prices.vector, counts.scale, requests.cache
+        left = self._left_unseen(counts.unseen, requests.gone)
+        fewer = [tokens - less / scale for tokens, less in zip(left, front.less, strict=True)]
+        again = dict.fromkeys(requests.compacted, front.repeated / scale)
+        mine = self._with_unseen(requests.calls, fewer, requests.ttl_s, again)
+        everything = self._with_unseen(requests.whole, counts.unseen, requests.ttl_s)
+        head = scale * max(0.0, next(iter(counts.unseen), 0.0))
         # Both sides are summed alike, so that equal bills have equal totals to the last digit.
         figures = _Figures()
         agains = self._measured.again(mine, requests.missed, vector)
@@ -229,17 +253,23 @@ class _Replaying:
                 reply = self._reply_tokens(self._chats.answers[at], scale)
                 out, whole_out = (prices.output_dollars(each.tokens, reply) for each in (one, all_))
             else:
-                units, whole_units = recorded.price(one, all_, vector), recorded.units
-                figures.cached.append(recorded.cached_tokens(one, all_))
+                front_of_both = head, front.less[0]
+                units, whole_units = (
+                    recorded.price(one, all_, vector, *front_of_both),
+                    recorded.units,
+                )
+                figures.cached.append(recorded.cached_tokens(one, all_, *front_of_both))
                 out = whole_out = recorded.output
                 factor = recorded.factor
-            bill, again = units * factor, agains[at] * scale * factor
+            searches = front.needed[at] * (one.tokens * vector.read + OUTPUT_PRICE * front.search)
+            bill = (units + searches) * factor
+            fetched = agains[at] * scale * factor
             figures.tokens.append(one.tokens)
             figures.bills.append(bill)
-            figures.again.append(again)
+            figures.again.append(fetched)
             figures.everything.append(whole_units * factor)
-            dollars = prices.dollars(bill + again)
-            figures.costs.append(bill + again if dollars is None else dollars + out)
+            dollars = prices.dollars(bill + fetched)
+            figures.costs.append(bill + fetched if dollars is None else dollars + out)
             figures.everything_costs.append(
                 (prices.dollars(whole_units * factor) or 0.0) + whole_out
             )
@@ -273,10 +303,13 @@ class _Replaying:
 
     def _windows(
         self, policy: ReplayPolicy, prices: PricedVector
-    ) -> tuple[list[list[int]], list[frozenset[int]], tuple[HiddenMessage, ...]]:
-        """What each call sees, the replies that go before it, and what the last call sees least."""
+    ) -> tuple[list[list[int]], list[frozenset[int]], tuple[HiddenMessage, ...], int]:
+        """What each call sees, the replies that go before it, and what the last call sees least.
+
+        And how many messages that sees shortened.
+        """
         if policy.policy == _EVERYTHING:
-            return self._measured.everything, [frozenset()] * len(self._measured.everything), ()
+            return self._measured.everything, [frozenset()] * len(self._measured.everything), (), 0
         context = Context(
             self._recording.model if "/" in self._recording.model else None,
             policy.policy,
@@ -303,7 +336,10 @@ class _Replaying:
             windows.append(self._measured.shown.numbers(window.messages))
             shown = {one.position for one in window.entries if one.action not in _GONE}
             gone.append(frozenset(each for each in self._chats.calls if each < at) - shown)
-        return windows, gone, self._hidden(window, prices) if window is not None else ()
+        if window is None:
+            return windows, gone, (), 0
+        shortened = sum(one.action == "replaced" for one in window.entries)
+        return windows, gone, self._hidden(window, prices), shortened
 
     def _calibration(self) -> float:
         """What the provider counted of the messages, divided by what the model's counter does."""
@@ -336,18 +372,23 @@ class _Replaying:
         return tuple(hidden[:SHOWN])
 
     def _with_unseen(
-        self, calls: Sequence[SharedPrefix], unseen: Sequence[float], ttl_s: float | None
+        self,
+        calls: Sequence[SharedPrefix],
+        unseen: Sequence[float],
+        ttl_s: float | None,
+        again: Mapping[int, float] = MappingProxyType({}),
     ) -> list[SharedPrefix]:
         """Return the calls with the tokens that are sent in front of their messages.
 
-        A call shares them with the call before it as far as both have them.
+        A call shares them with the call before it as far as both have them, but for those that are
+        written `again`.
         """
         heads = self._chats.heads
         totals: list[SharedPrefix] = []
         for at, call in enumerate(calls):
             tokens, front = max(0.0, call.tokens + unseen[at]), 0.0
             if at and _goes_on(heads[at], heads[at - 1], ttl_s):
-                front = max(0.0, min(unseen[at], unseen[at - 1]))
+                front = max(0.0, min(unseen[at], unseen[at - 1]) - again.get(at, 0.0))
             totals.append(SharedPrefix(tokens, min(tokens, call.shared + front)))
         return totals
 
@@ -382,6 +423,23 @@ class _Requests:
     gone: Sequence[frozenset[int]]
     """The positions of the replies before each call that it is not sent."""
     ttl_s: float | None
+
+    @property
+    def compacted(self) -> list[int]:
+        """Return the calls before which replies went."""
+        return [at for at in range(1, len(self.gone)) if self.gone[at] - self.gone[at - 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class _InFront:
+    """What a policy sends in front of the messages of each call, beside what was recorded."""
+
+    less: tuple[float, ...]
+    """Tokens that are not sent."""
+    needed: tuple[int, ...]
+    """How many definitions the answer of each call asked for first."""
+    search: float
+    repeated: float
 
 
 @dataclass(frozen=True, slots=True)
