@@ -1,26 +1,30 @@
-"""What a hook would have saved or cost on recorded sessions, before one is installed.
+"""What Windlass would have saved or cost on recorded sessions, before anything is installed.
 
-Nothing is sent. The bill is that of a replay: at the model's own cache prices, with what later
-calls needed and would have missed fetched again.
+Each lever by itself, and all together. Nothing is sent: the bill is that of a replay, at the
+model's own cache prices, with what later calls needed and would have missed fetched again.
 
-The sessions that a hook is tried on: transcripts of agents on this machine, or named ones.
+The sessions that it is tried on: transcripts of agents on this machine, or named ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from windlass.public import (
     OWN,
+    FreeMomentsOptions,
+    Head,
     Policy,
     PolicyCost,
     Recording,
     RecordingReplay,
     Replay,
     ReplayPolicy,
+    Span,
     UsageError,
     agent_folders,
     find_agent_session,
@@ -30,19 +34,28 @@ from windlass.public import (
     policy_of,
     recordings,
     replay_all,
+    totals_of,
 )
-from windlass_agents.shapes import CLAUDE_CODE, SHAPES
+from windlass_agents.deferred_tools import SEARCH_TOKENS
+from windlass_agents.shapes import SHAPES
+from windlass_agents.tried_tools import NOT_IN_SUBAGENTS, WaitingTools, waiting_tools
 
-HOOK: Final = "with the hook"
+RESULTS: Final = "results"
+TOOLS: Final = "tools that wait"
+MOMENTS: Final = "free moments"
+ALL: Final = "all together"
 _WAY_BACK: Final = "windlass recall"
 _BEST: Final = 10
 _LITTLE: Final = 0.01
 """A difference of less than this share of the bill is none worth an installation."""
+_MOST_REPEATED: Final = 20_000
+"""The most tokens that a client is taken to announce again behind a compaction."""
+_AGENT: Final = "claude-code"
 
 
 @dataclass(frozen=True, slots=True)
 class ShortenedResult:
-    """A result that a hook would have shortened, and what that saves."""
+    """A result that would have been shortened, and what that saves."""
 
     session: str
     tool: str
@@ -57,23 +70,67 @@ class ShortenedResult:
 
 
 @dataclass(frozen=True, slots=True)
+class TriedSession:
+    """A session with its subagents and branches, with all levers together."""
+
+    title: str
+    calls: int
+    ratio: Span
+    """What it would have cost, divided by what it did."""
+    dollars: Span | None
+    """US dollars that it would have cost (None: no price is known)."""
+    everything_dollars: Span | None
+    """US dollars that it cost."""
+
+    @property
+    def is_dearer(self) -> bool:
+        """Return whether it might have been dearer, by more than a little."""
+        return self.ratio.high >= 1 + _LITTLE
+
+
+@dataclass(frozen=True, slots=True)
+class TriedLever:
+    """One lever on all sessions."""
+
+    name: str
+    cost: PolicyCost
+    saved: Span
+    """The share of the bill that it would have saved; below 0: it would have cost more."""
+    dearer: int
+    """How many sessions it might have made dearer, by more than a little."""
+    tools: int
+    """The definitions that would have waited at most, counted in each session."""
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
-    """Recorded sessions as they were, and with a hook."""
+    """Recorded sessions as they were, and with each lever."""
 
     replay: Replay
+    levers: tuple[TriedLever, ...]
+    """Those that reach these sessions; the last is all of them together."""
+    sessions: tuple[TriedSession, ...]
+    """With all levers, the worst first."""
     best: tuple[ShortenedResult, ...]
     """The results that pay most, by what they pay."""
 
     @property
     def cost(self) -> PolicyCost:
-        """Return what all of it costs with the hook."""
-        return next(one for one in self.replay.totals if one.policy == HOOK)
+        """Return what all of it costs with all levers."""
+        return self.levers[-1].cost
+
+    @property
+    def dearer(self) -> tuple[TriedSession, ...]:
+        """Return the sessions that might have been dearer, the worst first."""
+        return tuple(one for one in self.sessions if one.is_dearer)
 
     @property
     def verdict(self) -> str:
         """Return whether it pays, in a sentence."""
         cost = self.cost
-        which = "this session" if cost.recordings == 1 else f"these {cost.recordings} sessions"
+        which = (
+            "this session" if len(self.sessions) == 1 else f"these {len(self.sessions)} sessions"
+        )
         low, high = cost.ratio
         if self.pays:
             part = _between(1 - high, 1 - low)
@@ -102,41 +159,179 @@ class Proof:
 
 
 def prove(
-    recordings: Iterable[Recording], policy: str | None, workers: int, skipped: list[str]
+    recordings: Iterable[Recording],
+    policy: str | None,
+    workers: int,
+    skipped: list[str],
+    waiting: Mapping[str, WaitingTools] | None = None,
 ) -> Proof:
-    """Return what a hook would have done to recordings.
+    """Return what each lever would have done to recordings.
 
-    `skipped` gets a sentence for each that is left out. Raises UsageError where none is left.
+    `waiting` are the tools that would have waited, by session. `skipped` gets a sentence for each
+    recording that is left out. Raises UsageError where none is left.
     """
     chosen = Policy() if policy is None else policy_of(policy).policy
-    hook = ReplayPolicy(HOOK, chosen.at_birth(), left_alone, _WAY_BACK)
-    everything = ReplayPolicy("as it was", Policy(enabled=False))
-    replay = replay_all(recordings, (everything, hook), (OWN,), workers, skipped)
+    policies = _policies(chosen.at_birth(), {} if waiting is None else waiting)
+    replay = replay_all(recordings, policies, (OWN,), workers, skipped)
+    names = [one.name for one in policies[1:]]
+    if not any(_is_claude(one.format) for one in replay.recordings):
+        names = names[:1]
+    sessions = {name: _sessions(replay, name) for name in names}
+    tools = sum(
+        len(_of_recording(waiting or {}, each.name, each.kind).perhaps)
+        for each in replay.recordings
+        if _is_claude(each.format)
+    )
+    levers = tuple(
+        TriedLever(
+            cost.policy,
+            cost,
+            Span.of(1 - one for one in cost.ratio),
+            sum(one.is_dearer for one in sessions[cost.policy]),
+            tools if cost.policy in (TOOLS, ALL) else 0,
+        )
+        for cost in replay.totals
+        if cost.policy in names
+    )
     results = [one for each in replay.recordings for one in _results(each)]
     # Models differ in their prices, so that tokens alone say nothing.
     results.sort(key=lambda one: (one.dollars or 0.0, one.saved), reverse=True)
-    return Proof(replay, tuple(results[:_BEST]))
+    return Proof(replay, levers, tuple(sessions[names[-1]]), tuple(results[:_BEST]))
+
+
+# ---- levers --------------------------------------------------------------------------
+
+
+def _policies(births: Policy, waiting: Mapping[str, WaitingTools]) -> tuple[ReplayPolicy, ...]:
+    """Return the sessions as they were, each lever, and all of them.
+
+    A client compacts between turns only, so a price that is right in the middle of one waits.
+    """
+    nothing = replace(
+        births, cuts=None, compress=None, lossless=None, repeats=False, preserve_errors=False
+    )
+    moments = FreeMomentsOptions(between_turns=True)
+    heads = partial(_heads, waiting)
+    return (
+        ReplayPolicy("as it was", Policy(enabled=False)),
+        ReplayPolicy(RESULTS, births, left_alone, _WAY_BACK),
+        ReplayPolicy(TOOLS, Policy(enabled=False), heads=heads),
+        ReplayPolicy(
+            MOMENTS,
+            replace(nothing, free_moments=moments),
+            partial(_not_compacted, only=True),
+            _WAY_BACK,
+            partial(_heads, {}),
+        ),
+        ReplayPolicy(ALL, replace(births, free_moments=moments), _not_compacted, _WAY_BACK, heads),
+    )
 
 
 def left_alone(recording: Recording) -> frozenset[int]:
-    """Get the places of messages that a hook cannot shorten: no results, failed, of other tools."""
-    shapes = CLAUDE_CODE if recording.format.startswith("claude-code") else SHAPES
+    """Get the places of results that cannot be shortened.
+
+    Claude Code's mod reaches all that are text. Hooks of others reach no failed ones, and only
+    tools whose shape is known.
+    """
+    is_claude = _is_claude(recording.format)
     names = {call.id: call.name for message in recording.messages for call in message.tool_calls}
     return frozenset(
         at
         for at, message in enumerate(recording.messages)
         if message.role == "tool"
         and (
-            message.failed
-            or message.pictures
-            or not any(s.has_tool(names.get(message.tool_call_id or "", "")) for s in shapes)
+            message.pictures
+            or (
+                not is_claude
+                and (
+                    message.failed
+                    or not any(
+                        s.has_tool(names.get(message.tool_call_id or "", "")) for s in SHAPES
+                    )
+                )
+            )
         )
     )
 
 
+def _not_compacted(recording: Recording, *, only: bool = False) -> frozenset[int]:
+    """Get the places of messages that stay; `only`: where nothing but compactions are made.
+
+    Only Claude Code lets others compact.
+    """
+    left = frozenset[int]() if only else left_alone(recording)
+    if _is_claude(recording.format):
+        return left
+    places = enumerate(recording.messages)
+    return left | frozenset(at for at, one in places if only or one.role != "tool")
+
+
+def _heads(waiting: Mapping[str, WaitingTools], recording: Recording) -> Sequence[Head]:
+    """Return the bounds of what stands in front of the messages, with tools that wait."""
+    if not _is_claude(recording.format):
+        return [Head()]
+    told = _of_recording(waiting, recording.name, recording.kind)
+    repeated = _repeated(recording)
+    return [Head(one, SEARCH_TOKENS, repeated) for one in (told.surely, told.perhaps)]
+
+
+def _of_recording(waiting: Mapping[str, WaitingTools], name: str, kind: str) -> WaitingTools:
+    """Return the tools that would have waited; a subagent has fewer, and nobody says which."""
+    told = waiting.get(_session_of(name, kind), WaitingTools({}, {}))
+    if kind != "side chain":
+        return told
+    rest = {tool: size for tool, size in told.perhaps.items() if tool not in NOT_IN_SUBAGENTS}
+    return WaitingTools({}, rest)
+
+
+def _repeated(recording: Recording) -> float:
+    """Return the tokens that a client says again behind a compaction: instructions and listings.
+
+    They are what the first call sends besides the beginning that all sessions have in common.
+    """
+    usages = [call.usage for call in recording.calls if call.usage is not None]
+    cached = [usage.tokens_cached for usage in usages if usage.tokens_cached]
+    if not usages:
+        return 0.0
+    return float(min(max(0, usages[0].tokens_in - min(cached, default=0)), _MOST_REPEATED))
+
+
+def _is_claude(form: str) -> bool:
+    return form.startswith(_AGENT)
+
+
+def _session_of(name: str, kind: str) -> str:
+    """Return the session that a recording belongs to."""
+    return name if kind == "session" else name.partition("/")[0]
+
+
+# ---- figures -------------------------------------------------------------------------
+
+
+def _sessions(replay: Replay, policy: str) -> list[TriedSession]:
+    """Return each session with a policy, the worst first."""
+    groups: dict[str, list[RecordingReplay]] = {}
+    for each in replay.recordings:
+        groups.setdefault(_session_of(each.name, each.kind), []).append(each)
+    sessions: list[TriedSession] = []
+    for group in groups.values():
+        cost = next(one for one in totals_of(group) if one.policy == policy)
+        first = next((one for one in group if one.kind == "session"), group[0])
+        sessions.append(
+            TriedSession(
+                first.title,
+                sum(each.call_count for each in group),
+                cost.ratio,
+                cost.dollars,
+                cost.everything_dollars,
+            )
+        )
+    return sorted(sessions, key=lambda one: one.ratio.high, reverse=True)
+
+
 def _results(replayed: RecordingReplay) -> Iterator[ShortenedResult]:
     prices = find_prices(OWN, replayed.model)
-    cost = next(one for one in replayed.outlays if one.policy == HOOK)
+    cost = next(one for one in replayed.outlays if one.policy == RESULTS)
     for hidden in cost.hidden:
         saved = prices.carried_units(hidden.tokens_before - hidden.tokens_after, hidden.calls)
         yield ShortenedResult(
@@ -164,7 +359,7 @@ def _between(low: float, high: float) -> str:
     return texts[0] if texts[0] == texts[1] else f"{low:.0%} to {high:.0%}"
 
 
-_AGENT = "claude-code"
+# ---- sessions ------------------------------------------------------------------------
 
 
 def recordings_named(name: str | None, on_skip: Callable[[str], None]) -> Iterator[Recording]:
@@ -173,24 +368,45 @@ def recordings_named(name: str | None, on_skip: Callable[[str], None]) -> Iterat
     `on_skip` gets a sentence for each file of a folder that is not read. Raises UsageError where
     there is none.
     """
-    if name is not None:
-        path: Path | None = Path(name)
-        if not Path(name).exists():
-            path = find_agent_session(name)
-        if path is None:
-            raise UsageError(
-                f"there is no file, folder or session of an agent {name!r};"
-                " `windlass replay` lists the newest sessions"
-            )
+    path = _named(name)
+    if path is not None:
         yield from recordings(path, on_skip=on_skip if path.is_dir() else None)
         return
+    for one in sorted(_own_transcripts()):
+        try:
+            yield from recordings(one)
+        except UsageError as error:
+            on_skip(str(error))
+
+
+def tools_of(name: str | None) -> dict[str, WaitingTools]:
+    """Return the tools that would have waited, by session, in what is named as recordings are.
+
+    Of a single file the sessions before it are those of its folder. Raises UsageError where there
+    is none.
+    """
+    path = _named(name)
+    if path is None:
+        return waiting_tools(_own_transcripts())
+    return waiting_tools(path.rglob("*.jsonl") if path.is_dir() else path.parent.glob("*.jsonl"))
+
+
+def _named(name: str | None) -> Path | None:
+    if name is None:
+        return None
+    path = Path(name) if Path(name).exists() else find_agent_session(name)
+    if path is None:
+        raise UsageError(
+            f"there is no file, folder or session of an agent {name!r};"
+            " `windlass replay` lists the newest sessions"
+        )
+    return path
+
+
+def _own_transcripts() -> list[Path]:
     folders = [folder for folder in agent_folders() if folder.program == _AGENT]
     if not folders:
         raise UsageError(
             "no folder of Claude Code is on this machine: name a file or folder of transcripts"
         )
-    for path in sorted(path for folder in folders for path in folder.files()):
-        try:
-            yield from recordings(path)
-        except UsageError as error:
-            on_skip(str(error))
+    return [path for folder in folders for path in folder.files()]

@@ -379,9 +379,9 @@ def _range(low: str, high: str) -> str:
     return low if low == high else f"{low} - {high}"
 
 
-def percents(span: Span) -> str:
+def percents(span: Span, digits: int = 0) -> str:
     """Return a share for people: `71 %`, or `71 - 73 %`."""
-    return _range(f"{100 * span.low:.0f}", f"{100 * span.high:.0f}") + " %"
+    return _range(*(f"{100 * one:.{digits}f}" for one in span)) + " %"
 
 
 def _share(seen: int, needed: int) -> str:

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from windlass.caching.prices import Prices
 from windlass.messages import Opaque
 from windlass.window._pending import PendingEdits, Proposal, WindowPolicy
-from windlass.window.policies.shared import Count, Factor, Share
+from windlass.window.policies.shared import Count, CountOrZero, Factor, Share
 
 LEAST: Final = 35_000
 """Tokens of a conversation below which there is nothing to compact, and later edits pay."""
@@ -70,8 +70,9 @@ class FreeMomentsOptions:
     """And where reading what it drops has cost so many times what it costs itself; null: never."""
     threshold: Count | None = None
     """And at calls of more tokens than this; `max_input_tokens` and dearer tiers count as well."""
-    between_turns: bool = False
-    """Whether it happens only where the model has answered without a call, as clients compact."""
+    within_turns: CountOrZero | None = 0
+    """Calls of more tokens are compacted within a turn, too; null: only where the model has answered
+    without a call, as clients let others compact."""
     keep: KeepOptions | None = KeepOptions()
     """How much it keeps; null: the defaults."""
 
@@ -111,7 +112,8 @@ class FreeMoments:
             return
         if since < _CALLS_APART or pending.turn <= _FIRST_CALLS:
             return
-        if self.options.between_turns and not _is_between_turns(pending):
+        most = math.inf if self.options.within_turns is None else self.options.within_turns
+        if sizes.call <= most and not _is_between_turns(pending):
             return
         why = self._why(pending, sizes)
         if why:
@@ -145,7 +147,7 @@ class FreeMoments:
             return "the window is nearly full"
         if options.priced is None or moment.compacted_at > pending.transcript.last_user >= 0:
             return ""
-        if len(moment.windows) % _CALLS_APART and not options.between_turns:
+        if len(moment.windows) % _CALLS_APART and options.within_turns is not None:
             return ""  # so that what could not be made is not tried at every call
         cost = self.cost(sizes.call, sizes.left)
         if self.guard is not None and moment.bill + cost > self.guard * moment.everything:
