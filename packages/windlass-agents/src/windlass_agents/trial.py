@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
 from windlass.public import (
+    OUTPUT_PRICE,
     OWN,
+    FreeMoments,
     FreeMomentsOptions,
     Head,
     Policy,
@@ -31,14 +34,21 @@ from windlass.public import (
     find_prices,
     many,
     money,
+    neutral_scale,
     policy_of,
     recordings,
     replay_all,
     totals_of,
 )
+from windlass_agents.compaction_moments import ASKED_WITHIN_TURNS
 from windlass_agents.deferred_tools import SEARCH_TOKENS
 from windlass_agents.shapes import SHAPES
-from windlass_agents.tried_tools import NOT_IN_SUBAGENTS, WaitingTools, waiting_tools
+from windlass_agents.tried_transcripts import (
+    NOT_IN_SUBAGENTS,
+    ClientCompaction,
+    TriedTranscript,
+    tried_transcripts,
+)
 
 RESULTS: Final = "results"
 TOOLS: Final = "tools that wait"
@@ -46,6 +56,7 @@ MOMENTS: Final = "free moments"
 ALL: Final = "all together"
 _WAY_BACK: Final = "windlass recall"
 _BEST: Final = 10
+_CHARS: Final = 4
 _LITTLE: Final = 0.01
 """A difference of less than this share of the bill is none worth an installation."""
 _MOST_REPEATED: Final = 20_000
@@ -163,24 +174,25 @@ def prove(
     policy: str | None,
     workers: int,
     skipped: list[str],
-    waiting: Mapping[str, WaitingTools] | None = None,
+    transcripts: Mapping[str, TriedTranscript] | None = None,
 ) -> Proof:
     """Return what each lever would have done to recordings.
 
-    `waiting` are the tools that would have waited, by session. `skipped` gets a sentence for each
+    `transcripts` is what else is known of sessions, by name. `skipped` gets a sentence for each
     recording that is left out. Raises UsageError where none is left.
     """
     chosen = Policy() if policy is None else policy_of(policy).policy
-    policies = _policies(chosen.at_birth(), {} if waiting is None else waiting)
+    policies = _policies(chosen.at_birth(), transcripts or {})
     replay = replay_all(recordings, policies, (OWN,), workers, skipped)
     names = [one.name for one in policies[1:]]
     if not any(_is_claude(one.format) for one in replay.recordings):
         names = names[:1]
     sessions = {name: _sessions(replay, name) for name in names}
     tools = sum(
-        len(_of_recording(waiting or {}, each.name, each.kind).perhaps)
+        len(names)
         for each in replay.recordings
-        if _is_claude(each.format)
+        if _is_claude(each.format) and each.kind == "session"
+        for names in _of_recording(transcripts or {}, each.name, each.kind).perhaps
     )
     levers = tuple(
         TriedLever(
@@ -202,26 +214,28 @@ def prove(
 # ---- levers --------------------------------------------------------------------------
 
 
-def _policies(births: Policy, waiting: Mapping[str, WaitingTools]) -> tuple[ReplayPolicy, ...]:
+def _policies(
+    births: Policy, transcripts: Mapping[str, TriedTranscript]
+) -> tuple[ReplayPolicy, ...]:
     """Return the sessions as they were, each lever, and all of them.
 
-    A client compacts between turns only, so a price that is right in the middle of one waits.
+    What pays in the middle of a turn waits for its end where the client does not ask before.
     """
     nothing = replace(
         births, cuts=None, compress=None, lossless=None, repeats=False, preserve_errors=False
     )
-    moments = FreeMomentsOptions(between_turns=True)
-    heads = partial(_heads, waiting)
+    moments = FreeMomentsOptions(within_turns=ASKED_WITHIN_TURNS)
+    heads = partial(_heads, transcripts)
     return (
         ReplayPolicy("as it was", Policy(enabled=False)),
         ReplayPolicy(RESULTS, births, left_alone, _WAY_BACK),
-        ReplayPolicy(TOOLS, Policy(enabled=False), heads=heads),
+        ReplayPolicy(TOOLS, Policy(enabled=False), heads=partial(heads, compacts=False)),
         ReplayPolicy(
             MOMENTS,
             replace(nothing, free_moments=moments),
             partial(_not_compacted, only=True),
             _WAY_BACK,
-            partial(_heads, {}),
+            partial(heads, waits=False),
         ),
         ReplayPolicy(ALL, replace(births, free_moments=moments), _not_compacted, _WAY_BACK, heads),
     )
@@ -266,22 +280,58 @@ def _not_compacted(recording: Recording, *, only: bool = False) -> frozenset[int
     return left | frozenset(at for at, one in places if only or one.role != "tool")
 
 
-def _heads(waiting: Mapping[str, WaitingTools], recording: Recording) -> Sequence[Head]:
-    """Return the bounds of what stands in front of the messages, with tools that wait."""
+def _heads(
+    transcripts: Mapping[str, TriedTranscript],
+    recording: Recording,
+    *,
+    waits: bool = True,
+    compacts: bool = True,
+) -> Sequence[Head]:
+    """Return the bounds of what stands in front of the messages.
+
+    `waits`: with tools that wait; `compacts`: with compactions in the place of the client's.
+    """
     if not _is_claude(recording.format):
         return [Head()]
-    told = _of_recording(waiting, recording.name, recording.kind)
-    repeated = _repeated(recording)
-    return [Head(one, SEARCH_TOKENS, repeated) for one in (told.surely, told.perhaps)]
+    told = _of_recording(transcripts, recording.name, recording.kind)
+    head = Head(search=SEARCH_TOKENS)
+    if compacts:
+        head = replace(head, repeated=_repeated(recording))
+        if recording.kind == "after compaction":
+            head = _compacted(head, told.compactions, recording)
+    return [replace(head, waiting=one) for one in (told.surely, told.perhaps) if waits] or [head]
 
 
-def _of_recording(waiting: Mapping[str, WaitingTools], name: str, kind: str) -> WaitingTools:
-    """Return the tools that would have waited; a subagent has fewer, and nobody says which."""
-    told = waiting.get(_session_of(name, kind), WaitingTools({}, {}))
+def _compacted(head: Head, compactions: Sequence[ClientCompaction], recording: Recording) -> Head:
+    """Return the head where our compaction stands in the place of the client's summary.
+
+    It costs no request, and is longer.
+    """
+    started = recording.started
+    before = [one for one in compactions if started is not None and one.time <= started]
+    if not before:
+        return head
+    summary = sum(
+        len(message.text) / _CHARS
+        for message in takewhile(lambda one: one.role == "user", recording.messages)
+    ) * neutral_scale(recording.model)
+    prices, tokens = find_prices(OWN, recording.model).vector, before[-1].tokens
+    left = FreeMoments(FreeMomentsOptions(), prices).left(max(0, tokens - _MOST_REPEATED))
+    request = tokens * prices.read + OUTPUT_PRICE * summary
+    return replace(head, more=max(0.0, left - summary), once=-request)
+
+
+def _of_recording(
+    transcripts: Mapping[str, TriedTranscript], name: str, kind: str
+) -> TriedTranscript:
+    """Return what is known of a session; a subagent has fewer tools, and nobody says which."""
+    told = transcripts.get(_session_of(name, kind), TriedTranscript({}, {}))
     if kind != "side chain":
         return told
-    rest = {tool: size for tool, size in told.perhaps.items() if tool not in NOT_IN_SUBAGENTS}
-    return WaitingTools({}, rest)
+    rest = {
+        tools: size for tools, size in told.perhaps.items() if NOT_IN_SUBAGENTS.isdisjoint(tools)
+    }
+    return TriedTranscript({}, rest)
 
 
 def _repeated(recording: Recording) -> float:
@@ -379,16 +429,18 @@ def recordings_named(name: str | None, on_skip: Callable[[str], None]) -> Iterat
             on_skip(str(error))
 
 
-def tools_of(name: str | None) -> dict[str, WaitingTools]:
-    """Return the tools that would have waited, by session, in what is named as recordings are.
+def transcripts_named(name: str | None) -> dict[str, TriedTranscript]:
+    """Return what else is known of the sessions that are named as recordings are.
 
-    Of a single file the sessions before it are those of its folder. Raises UsageError where there
+    Those before a single file are the others of its folder. Raises UsageError where there
     is none.
     """
     path = _named(name)
     if path is None:
-        return waiting_tools(_own_transcripts())
-    return waiting_tools(path.rglob("*.jsonl") if path.is_dir() else path.parent.glob("*.jsonl"))
+        return tried_transcripts(_own_transcripts())
+    return tried_transcripts(
+        path.rglob("*.jsonl") if path.is_dir() else path.parent.glob("*.jsonl")
+    )
 
 
 def _named(name: str | None) -> Path | None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from windlass.api.opening import open_resources as open_resources
     # Return the store that the settings name; `existing`: raise UsageError where there is none.
     from windlass.api.opening import open_store as open_store
+    # The price of an output token in fresh input tokens.
+    from windlass.caching.prices import OUTPUT_PRICE as OUTPUT_PRICE
     # What a model's input costs with its prompt cache, in units of a fresh input token.
     from windlass.caching.prices import Prices as Prices
     # A user's own price of a model, in US dollars per million tokens, without tiers.

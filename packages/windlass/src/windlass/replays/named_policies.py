@@ -24,16 +24,21 @@ class Head:
     """What stands in front of the messages otherwise than it was recorded, in the model's tokens.
 
     Args:
-        waiting: Tokens of the definitions, by tool, that are not sent before a call needs one: it
-            costs one more request, and is sent from then on.
-        search: Tokens that finding one takes, in that request and after it.
+        waiting: Tokens of the definitions, by the names of their tools, that are not sent before a
+            call needs one: all of the same names are found together by one more request, and sent
+            from then on.
+        search: Tokens that finding them takes, in that request and after it.
         repeated: Tokens of the head that are written anew behind a compaction, since the client
             says them again.
+        more: Tokens behind the head that each call is sent besides the recorded ones.
+        once: Fresh input tokens that are paid once (below 0: saved).
     """
 
-    waiting: Mapping[str, float] = field(default_factory=dict[str, float])
+    waiting: Mapping[tuple[str, ...], float] = field(default_factory=dict[tuple[str, ...], float])
     search: float = 0.0
     repeated: float = 0.0
+    more: float = 0.0
+    once: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,9 +123,9 @@ class PolicyCost(ReplayBill):
     """Each call; empty for the sum of several recordings."""
     hidden: tuple[HiddenMessage, ...] = ()
     shortened: int = 0
-    """Messages that the last call sees shortened."""
+    """Messages that a call saw shortened."""
     compactions: int = 0
-    """Calls before which earlier ones went out of view."""
+    """Calls before which the conversation was compacted."""
     worst: float = 0.0
     """The largest `ratio` of one recording."""
     worst_recording: str = ""

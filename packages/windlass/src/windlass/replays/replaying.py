@@ -157,14 +157,15 @@ class _Replaying:
 
     def _cost_of(self, policy: ReplayPolicy, prices: PricedVector) -> PolicyCost:
         measured, vector = self._measured, prices.vector
-        windows, gone, hidden, shortened = self._windows(policy, prices)
+        found = self._windows(policy, prices)
+        windows = found.shown
         cache = read_caches(self._recording, prices)
         # What the provider says its cache held already takes into account what it forgot.
         ttl_s = None if any(cache) else vector.for_windows.ttl_s
         calls = measure_calls(windows, measured.shown, self._chats.heads, ttl_s)
         whole = measure_calls(measured.everything, measured.shown, self._chats.heads, ttl_s)
         missed = measured.missed(windows, measured.needs)
-        requests = _Requests(calls, whole, missed, cache, gone, ttl_s)
+        requests = _Requests(calls, whole, missed, cache, found.gone, found.compacted, ttl_s)
         heads = [Head()] if policy.heads is None else policy.heads(self._recording)
         figures = [
             self._figures(counts, self._in_front(head), requests, prices)
@@ -207,9 +208,9 @@ class _Replaying:
             if singles
             else None,
             calls=singles,
-            hidden=hidden,
-            compactions=len(requests.compacted),
-            shortened=shortened,
+            hidden=found.hidden,
+            compactions=len(found.compacted),
+            shortened=found.shortened,
             worst_recording=self._recording.name,
         )
         return replace(cost, worst=cost.ratio.high)
@@ -219,17 +220,18 @@ class _Replaying:
         waiting, needed = dict(head.waiting), list[int]()
         less = list[float]()
         for answer in self._recording.calls:
-            less.append(sum(waiting.values()) - head.search * sum(needed))
+            less.append(sum(waiting.values()) - head.search * sum(needed) - head.more)
             used = (
                 self._recording.messages[answer.at].tool_calls
                 if answer.at < len(self._recording.messages)
                 else ()
             )
-            names = {call.name for call in used} & set(waiting)
-            needed.append(len(names))
-            for name in names:
-                del waiting[name]
-        return _InFront(tuple(less), tuple(needed), head.search, head.repeated)
+            names = {call.name for call in used}
+            found = [together for together in waiting if not names.isdisjoint(together)]
+            needed.append(len(found))
+            for together in found:
+                del waiting[together]
+        return _InFront(head, tuple(less), tuple(needed))
 
     def _figures(
         self, counts: CountEstimate, front: _InFront, requests: _Requests, prices: PricedVector
@@ -238,10 +240,10 @@ class _Replaying:
         vector, scale, cache = prices.vector, counts.scale, requests.cache
         left = self._left_unseen(counts.unseen, requests.gone)
         fewer = [tokens - less / scale for tokens, less in zip(left, front.less, strict=True)]
-        again = dict.fromkeys(requests.compacted, front.repeated / scale)
+        again = dict.fromkeys(requests.compacted, front.head.repeated / scale)
         mine = self._with_unseen(requests.calls, fewer, requests.ttl_s, again)
         everything = self._with_unseen(requests.whole, counts.unseen, requests.ttl_s)
-        head = scale * max(0.0, next(iter(counts.unseen), 0.0))
+        begin = scale * max(0.0, next(iter(counts.unseen), 0.0)), sum(front.head.waiting.values())
         # Both sides are summed alike, so that equal bills have equal totals to the last digit.
         figures = _Figures()
         agains = self._measured.again(mine, requests.missed, vector)
@@ -253,16 +255,13 @@ class _Replaying:
                 reply = self._reply_tokens(self._chats.answers[at], scale)
                 out, whole_out = (prices.output_dollars(each.tokens, reply) for each in (one, all_))
             else:
-                front_of_both = head, front.less[0]
-                units, whole_units = (
-                    recorded.price(one, all_, vector, *front_of_both),
-                    recorded.units,
-                )
-                figures.cached.append(recorded.cached_tokens(one, all_, *front_of_both))
+                units, whole_units = recorded.price(one, all_, vector, *begin), recorded.units
+                figures.cached.append(recorded.cached_tokens(one, all_, *begin))
                 out = whole_out = recorded.output
                 factor = recorded.factor
-            searches = front.needed[at] * (one.tokens * vector.read + OUTPUT_PRICE * front.search)
-            bill = (units + searches) * factor
+            output = OUTPUT_PRICE * front.head.search
+            searches = front.needed[at] * (one.tokens * vector.read + output)
+            bill = (units + searches + (0.0 if at else front.head.once)) * factor
             fetched = agains[at] * scale * factor
             figures.tokens.append(one.tokens)
             figures.bills.append(bill)
@@ -301,15 +300,11 @@ class _Replaying:
             for tokens, replies in zip(unseen, gone, strict=True)
         ]
 
-    def _windows(
-        self, policy: ReplayPolicy, prices: PricedVector
-    ) -> tuple[list[list[int]], list[frozenset[int]], tuple[HiddenMessage, ...], int]:
-        """What each call sees, the replies that go before it, and what the last call sees least.
-
-        And how many messages that sees shortened.
-        """
+    def _windows(self, policy: ReplayPolicy, prices: PricedVector) -> _Windows:
+        """What each call sees, and what went before it."""
         if policy.policy == _EVERYTHING:
-            return self._measured.everything, [frozenset()] * len(self._measured.everything), (), 0
+            whole = self._measured.everything
+            return _Windows(whole, [frozenset()] * len(whole))
         context = Context(
             self._recording.model if "/" in self._recording.model else None,
             policy.policy,
@@ -319,9 +314,9 @@ class _Replaying:
             way_back=policy.way_back,
             calibration=self._calibration(),
         )
-        windows: list[list[int]] = []
-        gone: list[frozenset[int]] = []
+        found = _Windows()
         window: ChatWindow | None = None
+        shortened, compacted = set[int | None](), 0
         chats = self._chats.with_times()
         done = 0
         for at in self._chats.calls:
@@ -329,17 +324,19 @@ class _Replaying:
                 context.append(chat)
             done = max(done, at)
             if not at:  # its messages were not recorded
-                windows.append([])
-                gone.append(frozenset())
+                found.shown.append([])
+                found.gone.append(frozenset())
                 continue
             window = context.window()
-            windows.append(self._measured.shown.numbers(window.messages))
+            found.shown.append(self._measured.shown.numbers(window.messages))
             shown = {one.position for one in window.entries if one.action not in _GONE}
-            gone.append(frozenset(each for each in self._chats.calls if each < at) - shown)
-        if window is None:
-            return windows, gone, (), 0
-        shortened = sum(one.action == "replaced" for one in window.entries)
-        return windows, gone, self._hidden(window, prices), shortened
+            found.gone.append(frozenset(each for each in self._chats.calls if each < at) - shown)
+            shortened |= {one.position for one in window.entries if one.action == "replaced"}
+            before, compacted = compacted, sum(one.because == "compact" for one in window.entries)
+            found.compacted += [len(found.shown) - 1] if compacted > before else []
+        found.hidden = () if window is None else self._hidden(window, prices)
+        found.shortened = len(shortened)
+        return found
 
     def _calibration(self) -> float:
         """What the provider counted of the messages, divided by what the model's counter does."""
@@ -422,24 +419,34 @@ class _Requests:
     cache: Sequence[RecordedCache | None]
     gone: Sequence[frozenset[int]]
     """The positions of the replies before each call that it is not sent."""
+    compacted: Sequence[int]
     ttl_s: float | None
 
-    @property
-    def compacted(self) -> list[int]:
-        """Return the calls before which replies went."""
-        return [at for at in range(1, len(self.gone)) if self.gone[at] - self.gone[at - 1]]
+
+@dataclass(slots=True)
+class _Windows:
+    """What the calls of a recording see under a policy, and what went before each."""
+
+    shown: list[list[int]] = field(default_factory=list[list[int]])
+    gone: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
+    """The positions of the replies before each call that it is not sent."""
+    compacted: list[int] = field(default_factory=list[int])
+    """The calls before which the conversation was compacted."""
+    hidden: tuple[HiddenMessage, ...] = ()
+    """What the last call sees least."""
+    shortened: int = 0
+    """Messages that a call saw shortened."""
 
 
 @dataclass(frozen=True, slots=True)
 class _InFront:
     """What a policy sends in front of the messages of each call, beside what was recorded."""
 
+    head: Head
     less: tuple[float, ...]
     """Tokens that are not sent."""
     needed: tuple[int, ...]
-    """How many definitions the answer of each call asked for first."""
-    search: float
-    repeated: float
+    """How often the answer of each call asked for definitions that waited."""
 
 
 @dataclass(frozen=True, slots=True)

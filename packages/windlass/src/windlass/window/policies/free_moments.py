@@ -71,8 +71,10 @@ class FreeMomentsOptions:
     threshold: Count | None = None
     """And at calls of more tokens than this; `max_input_tokens` and dearer tiers count as well."""
     within_turns: CountOrZero | None = 0
-    """Calls of more tokens are compacted within a turn, too; null: only where the model has answered
-    without a call, as clients let others compact."""
+    """Calls of more tokens than this are compacted within a turn of the user, too; null: none is.
+
+    A turn ends with an answer that calls no tool.
+    """
     keep: KeepOptions | None = KeepOptions()
     """How much it keeps; null: the defaults."""
 
