@@ -398,6 +398,8 @@ if TYPE_CHECKING:
     from windlass.replays.outcomes import percents as percents
     # The sums over recordings, for each policy at each of the prices.
     from windlass.replays.outcomes import totals_of as totals_of
+    # Return what each policy costs and keeps in view.
+    from windlass.replays.outcomes import totals_table as totals_table
     # The prices of each recording's own model.
     from windlass.replays.pricing import OWN as OWN
     # Return the prices, each once.
