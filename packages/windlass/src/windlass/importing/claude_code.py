@@ -256,7 +256,9 @@ class ClaudeTranscript:
                 return None
             if isinstance(above, str) and above in self._of_record:
                 return self._of_record[above]
-        return self.tree.tails.get(lane)
+        tail = self.tree.tails.get(lane)
+        # The record before is missing: an answer's last part may stand behind its first results.
+        return self._of_content.get((tail, "results", ""), tail)
 
     def _node(self, record: Record, parent: Node | None, kind: str, content: str) -> Node:
         """Return the node of a record; equal content at the same place has the same node."""

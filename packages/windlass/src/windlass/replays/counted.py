@@ -154,7 +154,10 @@ class RecordedCache:
         if whole.shared <= head:
             return held
         share = min(1.0, (cached - front) / (whole.shared - head))
-        return min(call.shared, held + share * max(0.0, call.shared - head + less))
+        found = min(call.shared, held + share * max(0.0, call.shared - head + less))
+        # Where it held more than our count says, a window that hardly differs has as much of it.
+        more = max(0.0, cached - whole.shared) * call.shared / whole.shared
+        return min(call.tokens, found + more)
 
     def price(
         self,
