@@ -29,6 +29,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,9 +37,9 @@ from bench.windows.recordings import data_folder
 
 from windlass.caching.rates import Rate, rate
 from windlass.importing.streams import recordings
-from windlass_agents import compaction_moments
+from windlass.replays.outcomes import PolicyCost
 from windlass_agents.agent_events import AgentPlace
-from windlass_agents.compaction_moments import CompactionDoor
+from windlass_agents.compaction_moments import ASKED_WITHIN_TURNS, CompactionDoor
 from windlass_agents.handler import HookHandler, HookRequest
 from windlass_agents.trial import ALL, MOMENTS, RESULTS, TOOLS, prove
 from windlass_agents.tried_transcripts import tried_transcripts
@@ -161,7 +162,7 @@ class Player:
             lane = self.lane(agent)
             time = seconds(outer.get("timestamp"))
             if kind == "assistant" and isinstance(message, Mapping):
-                self.take_answer(lane, record, message)
+                self.take_answer(lane, message)
             elif kind == "user" and isinstance(message, Mapping):
                 record = self.take_user(lane, record, message, time)
             elif kind == "attachment":
@@ -280,7 +281,7 @@ class Player:
 
     # ---- calls -----------------------------------------------------------------------
 
-    def take_answer(self, lane: Lane, record: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+    def take_answer(self, lane: Lane, message: Mapping[str, Any]) -> None:
         """Take in an answer or a part of one; its first part is a call."""
         ident = str(message.get("id") or "")
         if ident in self.calls and ident != lane.call:
@@ -380,8 +381,7 @@ class Player:
                 self.now += due
                 self.compact(lane)
         elif self.within is not None and lane.last is not None and lane.last.long > self.within:
-            if self.door.moment(self.place(lane)).seconds == 0:
-                self.compact(lane)
+            self.compact(lane)  # the door looks at the moment again
         self.now = now
 
     def compact(self, lane: Lane) -> None:
@@ -391,7 +391,11 @@ class Player:
             results -= 1
         rest = lane.rows[results:] if lane.ended is not None else []
         rows = lane.rows[: len(lane.rows) - len(rest)]
-        told = {"trigger": "plugin", "own": True, "messages": [{**one, "handle": "h"} for one in rows]}
+        told = {
+            "trigger": "plugin",
+            "own": True,
+            "messages": [{**one, "handle": "h"} for one in rows],
+        }
         store = self.folder / ".windlass"
         answer = self.door.compact(told, self.place(lane), store, "windlass recall")
         if answer.rows is None:
@@ -468,7 +472,7 @@ def chars_a_token(records: Sequence[dict[str, Any]], calls: Mapping[str, Call]) 
             continue
         name = str(message.get("id") or "")
         if name in calls and name != last:
-            if last and chars > 8_000:  # noqa: PLR2004 - most of what is new
+            if last and chars > 8_000:
                 grown = calls[name].whole - calls[last].whole - calls[last].out
                 found += [chars / grown] if grown > 0 else []
             last, chars = name, 0
@@ -543,10 +547,8 @@ def wanted_in(text: str) -> Iterator[str]:
 
 def seconds(stamp: object) -> float | None:
     """Seconds since 1970 (None: not told)."""
-    from datetime import datetime
-
     with contextlib.suppress(ValueError, TypeError):
-        return datetime.fromisoformat(str(stamp).replace("Z", "+00:00")).timestamp()
+        return datetime.fromisoformat(str(stamp)).timestamp()
     return None
 
 
@@ -556,14 +558,13 @@ def seconds(stamp: object) -> float | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--levers", nargs="+", default=[*LEVERS], choices=[*LEVERS])
-    parser.add_argument("--within", type=int, default=compaction_moments.ASKED_WITHIN_TURNS)
+    parser.add_argument("--within", type=int, default=ASKED_WITHIN_TURNS)
     parser.add_argument("--only", default="")
     asked = parser.parse_args()
     packed = sorted((data_folder() / "raw" / "agent_sessions").glob("*__claude__*.gz"))
     if not packed:
         print(f"no sessions in '{data_folder()}/raw/agent_sessions'; set WINDLASS_DATA")
         return 0
-    compaction_moments.ASKED_WITHIN_TURNS = asked.within  # type: ignore[misc]
     row_of = LEVERS[asked.levers[0]] if len(asked.levers) == 1 else ALL
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "sessions"
@@ -573,12 +574,15 @@ def main() -> int:
                 (place / one.stem).write_bytes(gzip.decompress(one.read_bytes()))
         paths = sorted(place.iterdir())
         told = tried_transcripts(paths)
-        proof = prove(recordings(place), None, 1, [], told)
-        replays: dict[str, list[Any]] = {}
+        proof = prove(recordings(place), None, 1, [], told, within_turns=asked.within)
+        replays: dict[str, list[PolicyCost]] = {}
         for each in proof.replay.recordings:
             cost = next(one for one in each.outlays if one.policy == row_of)
             replays.setdefault(Path(each.source).stem, []).append(cost)
-        print(f"{'session':36} {'billed':>8} {'foretold':>15} {'again':>15}  differs  short compact")
+        print(
+            f"{'session':36} {'billed':>8} {'foretold':>16} {'again':>8} {'differs':>9}"
+            "  short compact"
+        )
         bills: list[tuple[Bill, float, float, float]] = []
         for path in paths:
             known = next((told[one] for one in told if session_of(path) == one), None)
@@ -588,19 +592,23 @@ def main() -> int:
                 where = Path(folder) / f"{path.stem} {number}"
                 where.mkdir()
                 played.append(Player(path, where, asked.levers, waiting, asked.within).play())
-            was = sum(one.everything_dollars.middle for one in replays[path.stem])
-            now = sum(one.dollars.middle for one in replays[path.stem])
+            was = sum(
+                one.everything_dollars.middle
+                for one in replays[path.stem]
+                if one.everything_dollars
+            )
+            now = sum(one.dollars.middle for one in replays[path.stem] if one.dollars)
             middle = statistics.fmean(one.now for one in played)
             bills.append((played[0], middle, was, now))
-            print_line(path.stem, played[0], middle, was, now)
+            print_line(path.stem, played[0], middle, replays[path.stem])
     mine, theirs = sum(one.was for one, *_ in bills), sum(was for *_, was, _ in bills)
     again, foretold = sum(each for _, each, *_ in bills), sum(now for *_, now in bills)
     worst = max((each / one.was, one.name) for one, each, *_ in bills)
-    dearer = sum(each / one.was > 1.01 for one, each, *_ in bills)  # noqa: PLR2004 - 1 % more
+    dearer = sum(each / one.was > 1.01 for one, each, *_ in bills)
     print(
         f"\npooled, middle of the range: foretold {foretold / theirs:.3f} of ${theirs:.2f}, priced"
-        f" again {again / mine:.3f} of ${mine:.2f}; worst {worst[0]:.3f} {worst[1]}, dearer {dearer}"
-        f"; {sum(one.misses for one, *_ in bills)} fetched again"
+        f" again {again / mine:.3f} of ${mine:.2f}; worst {worst[0]:.3f} {worst[1]}, dearer"
+        f" {dearer}; {sum(one.misses for one, *_ in bills)} fetched again"
     )
     return 0
 
@@ -611,12 +619,17 @@ def session_of(path: Path) -> str:
                  if r.get("sessionId")), path.stem)  # fmt: skip
 
 
-def print_line(name: str, bill: Bill, middle: float, was: float, now: float) -> None:
+def print_line(name: str, bill: Bill, middle: float, replayed: Sequence[PolicyCost]) -> None:
     """One session: what was billed, foretold, and priced again."""
-    told, again = now / was, middle / bill.was
+    costs = [one.dollars for one in replayed if one.dollars is not None]
+    wholes = [one.everything_dollars for one in replayed if one.everything_dollars is not None]
+    low, high = (
+        sum(cost[end] for cost in costs) / sum(whole[end] for whole in wholes) for end in (0, 1)
+    )
+    again = middle / bill.was
     print(
-        f"{name:36} {was:8.2f} {now:8.2f} {told:6.3f} {middle:8.2f} {again:6.3f} {again - told:+8.3f}"
-        f" {bill.shortened:6} {bill.compactions:7}"
+        f"{name:36} {bill.was:8.2f} {low:8.3f} -{high:6.3f} {again:8.3f}"
+        f" {again - (low + high) / 2:+9.3f} {bill.shortened:6} {bill.compactions:7}"
     )
 
 

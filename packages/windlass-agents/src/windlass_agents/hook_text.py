@@ -94,7 +94,7 @@ def print_proof(proof: Proof) -> None:
     out.print(f"\n{proof.missed}")
     out.print(proof.verdict)
     if proof.pays:
-        out.print("install it: windlass agent install claude-code")
+        out.print(f"install it: windlass agent install {proof.agent}")
 
 
 def _acts_on(lever: TriedLever) -> str:

@@ -131,6 +131,12 @@ class Proof:
         return self.levers[-1].cost
 
     @property
+    def agent(self) -> str:
+        """Return the agent whose sessions these are, as the commands name it."""
+        forms = [one.format for one in self.replay.recordings]
+        return next((name for name in ("codex", "opencode") if forms[0].startswith(name)), _AGENT)
+
+    @property
     def dearer(self) -> tuple[TriedSession, ...]:
         """Return the sessions that might have been dearer, the worst first."""
         return tuple(one for one in self.sessions if one.is_dearer)
@@ -175,14 +181,18 @@ def prove(
     workers: int,
     skipped: list[str],
     transcripts: Mapping[str, TriedTranscript] | None = None,
+    *,
+    within_turns: int | None = ASKED_WITHIN_TURNS,
 ) -> Proof:
     """Return what each lever would have done to recordings.
 
     `transcripts` is what else is known of sessions, by name. `skipped` gets a sentence for each
-    recording that is left out. Raises UsageError where none is left.
+    recording that is left out. `within_turns` are the tokens of a call above which the client asks
+    for a compaction in the middle of a turn, too. Raises UsageError where none is left.
     """
     chosen = Policy() if policy is None else policy_of(policy).policy
-    policies = _policies(chosen.at_birth(), transcripts or {})
+    moments = FreeMomentsOptions(within_turns=within_turns)
+    policies = _policies(chosen.at_birth(), moments, transcripts or {})
     replay = replay_all(recordings, policies, (OWN,), workers, skipped)
     names = [one.name for one in policies[1:]]
     if not any(_is_claude(one.format) for one in replay.recordings):
@@ -215,16 +225,12 @@ def prove(
 
 
 def _policies(
-    births: Policy, transcripts: Mapping[str, TriedTranscript]
+    births: Policy, moments: FreeMomentsOptions, transcripts: Mapping[str, TriedTranscript]
 ) -> tuple[ReplayPolicy, ...]:
-    """Return the sessions as they were, each lever, and all of them.
-
-    What pays in the middle of a turn waits for its end where the client does not ask before.
-    """
+    """Return the sessions as they were, each lever, and all of them."""
     nothing = replace(
         births, cuts=None, compress=None, lossless=None, repeats=False, preserve_errors=False
     )
-    moments = FreeMomentsOptions(within_turns=ASKED_WITHIN_TURNS)
     heads = partial(_heads, transcripts)
     return (
         ReplayPolicy("as it was", Policy(enabled=False)),
