@@ -277,7 +277,8 @@ class Player:
             HookRequest(self.folder, {}, (AGENT,), json.dumps(event).encode(), "mod")
         )
         answer.afterwards()
-        return json.loads(answer.text or "{}")
+        told: dict[str, Any] = json.loads(answer.text or "{}")
+        return told
 
     # ---- calls -----------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ class Work(Session):
         self.now += 5
         stamp = datetime.fromtimestamp(self.now, UTC).isoformat()
         return super().add(
-            kind, message, timestamp=stamp, version=self.version, cwd="/work/orders", **keys
+            kind, message, timestamp=stamp, version=self.version, cwd="/projects/orders", **keys
         )
 
     def call(self, *blocks: dict[str, Any], cold: bool = False) -> None:
