@@ -55,14 +55,14 @@ def print_proof(proof: Proof) -> None:
     out.print()
     levers: Columns[TriedLever] = {
         "lever": lambda each: each.name,
-        "would cost": lambda each: NumberCell(cost_text(each.cost)),
+        "costs": lambda each: NumberCell(cost_text(each.cost)),
         "saves": lambda each: NumberCell(percents(each.saved, 1)),
         "values": lambda each: _share(each.cost.values_seen, each.cost.values),
         "lines": lambda each: _share(each.cost.lines_seen, each.cost.lines),
         "acts on": _acts_on,
         "dearer": lambda each: NumberCell(f"{each.dearer} of {len(proof.sessions)}"),
     }
-    print_table(table_of(proof.levers, levers))
+    print_table(table_of((proof.before, *proof.levers), levers))
     for line in _explain(proof):
         out.print(line)
     if proof.dearer:
@@ -77,6 +77,9 @@ def print_proof(proof: Proof) -> None:
         print_table(table_of(proof.dearer[:_MOST], sessions))
         if len(proof.dearer) > _MOST:
             out.print(f"and {len(proof.dearer) - _MOST:,} more sessions")
+    else:
+        worst = proof.sessions[0]
+        out.print(f"the worst session: {percents(worst.ratio, 1)} of what it cost, {worst.title}")
     if proof.best:
         columns: Columns[ShortenedResult] = {
             "session": lambda each: each.session,
@@ -104,7 +107,7 @@ def _acts_on(lever: TriedLever) -> str:
         "definition": lever.tools,
         "compaction": lever.cost.compactions,
     }
-    return ", ".join(many(count, noun) for noun, count in amounts.items() if count) or "nothing"
+    return ", ".join(many(count, noun) for noun, count in amounts.items() if count) or "-"
 
 
 def _explain(proof: Proof) -> Iterator[str]:

@@ -131,6 +131,12 @@ class Proof:
         return self.levers[-1].cost
 
     @property
+    def before(self) -> TriedLever:
+        """Return the sessions as they were, beside the levers."""
+        cost = self.replay.totals[0]
+        return TriedLever(cost.policy, cost, Span(0.0, 0.0), 0, 0)
+
+    @property
     def agent(self) -> str:
         """Return the agent whose sessions these are, as the commands name it."""
         forms = [one.format for one in self.replay.recordings]
