@@ -28,6 +28,7 @@ from windlass.public import (
     Replay,
     ReplayPolicy,
     Span,
+    Text,
     UsageError,
     agent_folders,
     find_agent_session,
@@ -42,6 +43,7 @@ from windlass.public import (
 )
 from windlass_agents.compaction_moments import ASKED_WITHIN_TURNS
 from windlass_agents.deferred_tools import SEARCH_TOKENS
+from windlass_agents.numbered_lines import NUMBERED, NumberedLines
 from windlass_agents.shapes import SHAPES
 from windlass_agents.tried_transcripts import (
     NOT_IN_SUBAGENTS,
@@ -199,7 +201,7 @@ def prove(
     chosen = Policy() if policy is None else policy_of(policy).policy
     moments = FreeMomentsOptions(within_turns=within_turns)
     policies = _policies(chosen.at_birth(), moments, transcripts or {})
-    replay = replay_all(recordings, policies, (OWN,), workers, skipped)
+    replay = replay_all(map(_as_told, recordings), policies, (OWN,), workers, skipped)
     names = [one.name for one in policies[1:]]
     if not any(_is_claude(one.format) for one in replay.recordings):
         names = names[:1]
@@ -251,6 +253,30 @@ def _policies(
         ),
         ReplayPolicy(ALL, replace(births, free_moments=moments), _not_compacted, _WAY_BACK, heads),
     )
+
+
+def _as_told(recording: Recording) -> Recording:
+    """Return a recording with files as rules see them: the numbers of their lines stay as they are.
+
+    So these count among what is sent besides messages.
+    """
+    if not _is_claude(recording.format):
+        return recording
+    reads = {
+        call.id
+        for message in recording.messages
+        for call in message.tool_calls
+        if call.name == NUMBERED
+    }
+    messages = [
+        message.with_parts(Text(file.text))
+        if message.tool_call_id in reads
+        and not message.pictures
+        and (file := NumberedLines.read(message.text)) is not None
+        else message
+        for message in recording.messages
+    ]
+    return replace(recording, messages=tuple(messages))
 
 
 def left_alone(recording: Recording) -> frozenset[int]:
