@@ -209,6 +209,32 @@ def test_results_of_parallel_calls_stand_behind_their_answer(tmp_path: Path) -> 
     ]
 
 
+def test_an_attachment_before_the_last_result_that_it_follows(tmp_path: Path) -> None:
+    """The client writes it while parallel calls still run; the results stay in view."""
+    session = Session()
+    session.user("go")
+    for number in range(3):
+        session.answer("m1", call(f"t{number}"))
+        session.user([result(f"t{number}", f"result {number}")])
+    last = session.last
+    told = session.add("attachment", attachment={"type": "reminder", "content": "a reminder"})
+    session.answer("m2", text("done"))
+    assert told["parentUuid"] == last
+    records = session.records
+    records.insert(2, records.pop(records.index(told)))
+    (one,) = recordings(write_lines(tmp_path / "s.jsonl", records))
+    assert [message.text for message in one.messages] == [
+        *("go", "", "result 0", "result 1", "result 2", "a reminder", "done")
+    ]
+    assert one.calls[1].at == 6
+    # Where the result is lost, it follows what there is.
+    lost = [record for record in records if record["uuid"] != last]
+    (one,) = recordings(write_lines(tmp_path / "lost.jsonl", lost))
+    assert [message.text for message in one.messages] == [
+        *("go", "", "result 0", "result 1", "a reminder", "done")
+    ]
+
+
 def test_after_a_compaction_another_recording_begins(tmp_path: Path) -> None:
     session = Session()
     session.user("Go.")

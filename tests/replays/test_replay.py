@@ -15,8 +15,12 @@ import windlass
 from tests.importing.making import Session, text, used, write_lines
 from tests.replays.making import MODEL, RESULT_TOKENS, listing, session_file, talk
 from windlass.errors import UsageError
+from windlass.importing.streams import recordings
 from windlass.replays import running
+from windlass.replays.named_policies import Head, ReplayPolicy
 from windlass.replays.outcomes import PolicyCost, Replay, Span
+from windlass.replays.pricing import OWN, find_prices
+from windlass.window.options import Policy
 
 
 def outlays(replayed: Replay) -> dict[str, PolicyCost]:
@@ -200,6 +204,34 @@ class TestFiles:
         for number in range(3):
             session_file(tmp_path / f"{number}.jsonl", 2 + number, f"s-{number}")
         assert windlass.replay(tmp_path, workers=2) == windlass.replay(tmp_path)
+
+    def test_what_stands_in_front_otherwise_is_paid_for(self, tmp_path: Path) -> None:
+        """Definitions that wait are neither written nor read, until a call needs one of them."""
+        [recording] = recordings(session_file(tmp_path / "s.jsonl"))
+        whole = Policy(enabled=False)
+        heads = {
+            "as it was": None,
+            "waits": lambda _: [Head({("other",): 2_000}, 100)],
+            "is needed": lambda _: [Head({("search", "other"): 2_000}, 100)],
+            "costs once": lambda _: [Head(once=5_000)],
+            "range": lambda _: [Head(), Head({("other",): 2_000})],
+        }
+        policies = tuple(ReplayPolicy(name, whole, heads=head) for name, head in heads.items())
+        replayed = running.replay_all([recording], policies, (OWN,)).recordings[0]
+        units = {one.policy: one.bill for one in replayed.outlays}
+        everything = units["as it was"].low
+        assert everything == replayed.outlays[0].everything.low
+        calls, model = len(recording.calls), find_prices(OWN, recording.model).vector
+        saved = 2_000 * (model.write + model.read * (calls - 1))
+        assert units["waits"] == pytest.approx((everything - saved,) * 2, rel=0.001)
+        # The first answer needs it: one more request, and it is written and read behind the head.
+        first = recording.calls[0].usage
+        assert first is not None
+        again = model.read * (first.tokens_in - 2_000) + 5 * 100
+        again += 2_100 * (model.write + model.read * (calls - 2))
+        assert units["is needed"].low == pytest.approx(everything - saved + again, rel=0.002)
+        assert units["costs once"].low == pytest.approx(everything + 5_000)
+        assert units["range"] == pytest.approx((units["waits"].low, everything), rel=0.002)
 
     def test_a_pause_lets_a_cache_forget_that_is_not_known(self, tmp_path: Path) -> None:
         near = session_file(tmp_path / "near.jsonl")

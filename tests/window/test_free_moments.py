@@ -149,6 +149,18 @@ class TestWhen:
         full = conversation_of(often, window=80_000)
         assert len(compactions([*seen_by(full, again)])) > 1
 
+    @pytest.mark.parametrize("within", [None, 90_000, 0])
+    def test_a_turn_is_interrupted_above_so_many_tokens_alone(self, within: int | None) -> None:
+        said = session(120, said=[90])
+        options = FreeMomentsOptions(priced=1.5, within_turns=within)
+        windows = [*seen_by(conversation_of(options), said)]
+        (first, _), *_ = compactions(windows)
+        if within is None:
+            assert first == 92  # the answer without a call is one, too
+        else:
+            assert first < 91
+            assert sum(map(_tokens, windows[first - 2].messages)) > within - 5_000
+
     @pytest.mark.parametrize(
         "near", [{"limit": 60_000}, {"window": 70_000}, {"options": 58_000}, {"tier": 58_000}]
     )

@@ -56,12 +56,13 @@ def try_(
 
     from windlass.public import override, read_settings
     from windlass_agents.hook_text import print_proof
-    from windlass_agents.trial import prove, recordings_named
+    from windlass_agents.trial import prove, recordings_named, transcripts_named
 
     skipped: list[str] = []
     with override(read_settings(None).prices):
         found = recordings_named(recording, note)
-        proof = prove(found, policy, workers or os.cpu_count() or 1, skipped)
+        told = transcripts_named(recording)
+        proof = prove(found, policy, workers or os.cpu_count() or 1, skipped, told)
     for text in skipped:
         note(text)
     if not printed_as_json(proof):

@@ -60,6 +60,9 @@ _NEAR_WINDOW: Final = 0.775
 _MOST_SESSIONS: Final = 24
 _CHARS: Final = 4
 _BOUNDARY: Final = "compact_boundary"
+ASKED_WITHIN_TURNS: Final[int | None] = None
+"""The tokens of a call above which the client asks in the middle of a turn, and may be told that
+the conversation stays (None: it asks only where its window is full)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ _NEEDED: Final = frozenset({"StructuredOutput"})
 """Tools that the client asks for by itself: they do not wait either."""
 _AGENTS: Final = frozenset({"Agent", "Task"})
 """The tool that begins subagents, by its names."""
-_QUERY: Final = 140
+SEARCH_TOKENS: Final = 140
 """Tokens that finding a tool takes: the call, and what comes back besides the definition."""
 _OUTPUT: Final = 5.0
 """The price of an output token in fresh input tokens."""
@@ -139,8 +139,8 @@ def costs(
     calls = statistics.fmean([one.calls for one in sessions] or [_USUAL_CALLS])
     window = statistics.fmean([one.tokens for one in sessions] or [_USUAL_TOKENS])
     front = tokens * (prices.write + prices.read * (calls - 1))
-    later = (_QUERY + tokens) * (prices.write + prices.read * calls / 2)
-    return front, chance * (prices.read * window + _OUTPUT * _QUERY + later)
+    later = (SEARCH_TOKENS + tokens) * (prices.write + prices.read * calls / 2)
+    return front, chance * (prices.read * window + _OUTPUT * SEARCH_TOKENS + later)
 
 
 def usual_prices(sessions: Sequence[SessionTools], model: str | None = None) -> Prices:

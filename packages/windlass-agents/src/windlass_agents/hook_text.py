@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,8 @@ from windlass.public import (
     Columns,
     Interval,
     NumberCell,
+    Span,
+    cost_text,
     describe_replay,
     dollar_cell,
     list_notes,
@@ -17,10 +20,9 @@ from windlass.public import (
     money,
     note,
     out,
+    percents,
     print_table,
-    sessions_table,
     table_of,
-    totals_table,
 )
 from windlass_agents.agent_files import Scope
 from windlass_agents.compaction_moments import NextMoment
@@ -34,24 +36,51 @@ from windlass_agents.installing import (
 from windlass_agents.mod_installing import mod_folder, why_no_mod
 from windlass_agents.outcome import HookedSession, HookReport
 from windlass_agents.status import AgentStatus, HookStatus
-from windlass_agents.trial import Proof, ShortenedResult
+from windlass_agents.trial import (
+    ALL,
+    RESULTS,
+    Proof,
+    ShortenedResult,
+    TriedLever,
+    TriedSession,
+)
 
 _MOST: Final = 20
 """Sessions that are listed."""
 
 
 def print_proof(proof: Proof) -> None:
-    """Print what a hook would have saved, result by result, and whether it pays."""
+    """Print what each lever would have saved, for which sessions not, and whether it pays."""
     for line in describe_replay(proof.replay):
         out.print(line)
     out.print()
-    print_table(totals_table(proof.replay))
-    if len(proof.replay.recordings) > 1:
-        sessions = sessions_table(proof.replay)
+    levers: Columns[TriedLever] = {
+        "lever": lambda each: each.name,
+        "costs": lambda each: NumberCell(cost_text(each.cost)),
+        "saves": lambda each: NumberCell(percents(each.saved, 1)),
+        "values": lambda each: _share(each.cost.values_seen, each.cost.values),
+        "lines": lambda each: _share(each.cost.lines_seen, each.cost.lines),
+        "acts on": _acts_on,
+        "dearer": lambda each: NumberCell(f"{each.dearer} of {len(proof.sessions)}"),
+    }
+    print_table(table_of((proof.before, *proof.levers), levers))
+    for line in _explain(proof):
+        out.print(line)
+    if proof.dearer:
+        sessions: Columns[TriedSession] = {
+            "session that might be dearer": lambda each: each.title,
+            "calls": lambda each: each.calls,
+            "it cost": lambda each: _dollars(each.everything_dollars),
+            "would cost": lambda each: _dollars(each.dollars),
+            "of that": lambda each: NumberCell(percents(each.ratio, 1)),
+        }
         out.print()
-        print_table(sessions._replace(rows=sessions.rows[:_MOST]))
-        if len(sessions.rows) > _MOST:
-            out.print(f"and {len(sessions.rows) - _MOST:,} more sessions, which cost less")
+        print_table(table_of(proof.dearer[:_MOST], sessions))
+        if len(proof.dearer) > _MOST:
+            out.print(f"and {len(proof.dearer) - _MOST:,} more sessions")
+    else:
+        worst = proof.sessions[0]
+        out.print(f"the worst session: {percents(worst.ratio, 1)} of what it cost, {worst.title}")
     if proof.best:
         columns: Columns[ShortenedResult] = {
             "session": lambda each: each.session,
@@ -69,7 +98,41 @@ def print_proof(proof: Proof) -> None:
     out.print(f"\n{proof.missed}")
     out.print(proof.verdict)
     if proof.pays:
-        out.print("install it: windlass agent install claude-code")
+        out.print(f"install it: windlass agent install {proof.agent}")
+
+
+def _acts_on(lever: TriedLever) -> str:
+    """Return what a lever changes."""
+    amounts = {
+        "result": lever.cost.shortened if lever.name in (RESULTS, ALL) else 0,
+        "definition": lever.tools,
+        "compaction": lever.cost.compactions,
+    }
+    return ", ".join(many(count, noun) for noun, count in amounts.items() if count) or "-"
+
+
+def _explain(proof: Proof) -> Iterator[str]:
+    """Yield what the rows of the table mean, and what of them is estimated."""
+    yield f"dearer: sessions whose bill might have grown by 1 % or more, of {len(proof.sessions)}"
+    if len(proof.levers) == 1:
+        return
+    yield (
+        "tools that wait: from the definitions that were surely in front, by the shortest that is"
+        " known, to all that may have been; a tool that was needed costs one more request"
+    )
+    yield (
+        "free moments: between turns, where the cache is cold or reading has cost more than a"
+        " compaction; what the client says again behind one is paid for"
+    )
+
+
+def _share(seen: int, needed: int) -> NumberCell:
+    return NumberCell(f"{seen:,}/{needed:,}" if needed else "-")
+
+
+def _dollars(span: Span | None) -> NumberCell:
+    amounts = dict.fromkeys(money(None if span is None else one) for one in span or (0.0,))
+    return NumberCell(" - ".join(amounts))
 
 
 def print_notes_of_install(agent: str, scope: Scope, plugin: Path | None, *, is_mod: bool) -> None:

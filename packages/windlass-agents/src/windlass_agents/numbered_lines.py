@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+NUMBERED: Final = "Read"
+"""The tool whose results have numbers."""
 _NUMBERED = re.compile(r"( *\d+(?:\t|→))(.*)", re.DOTALL)
 
 

@@ -21,9 +21,9 @@ from windlass_agents import client
 _FILE: Final = "tool-uses.json"
 """The file in the user's own folder."""
 _PROGRAM: Final = "claude-code"
-_MOST: Final = 80
+MOST_SESSIONS: Final = 80
 """Sessions that are read, the newest: what a user works with changes."""
-_MOST_BYTES: Final = 1 << 26
+MOST_BYTES: Final = 1 << 26
 _USE: Final = re.compile(rb'"type":\s?"tool_use",\s?"id":\s?"[^"]*",\s?"name":\s?"([^"\\]+)"')
 _ANSWER: Final = re.compile(rb'"id":\s?"(msg_[^"]+)"')
 _READ: Final = re.compile(rb'"cache_read_input_tokens":\s?(\d+)')
@@ -57,7 +57,7 @@ _FIELDS: Final = tuple(each.name for each in fields(SessionTools))
 def read_session(path: Path) -> SessionTools | None:
     """Return what a transcript tells (None: no call, or it cannot be read)."""
     try:
-        data, changed = read_bytes(path, _MOST_BYTES), path.stat().st_mtime
+        data, changed = read_bytes(path, MOST_BYTES), path.stat().st_mtime
     except (UnreadableError, OSError):
         return None
     calls = len(set(_ANSWER.findall(data)))
@@ -104,7 +104,7 @@ def read_sessions(folder: Path | None = None, paths: Iterable[Path] | None = Non
             found.append((path.stat().st_mtime, path))
     now: dict[str, SessionTools] = {}
     count = 0
-    for changed, path in sorted(found, reverse=True)[:_MOST]:
+    for changed, path in sorted(found, reverse=True)[:MOST_SESSIONS]:
         told = before.get(str(path))
         if told is None or told.changed != changed:
             told = read_session(path)
@@ -129,7 +129,7 @@ def _place(folder: Path | None) -> Path:
 def _kept(place: Path) -> dict[str, SessionTools]:
     kept: dict[str, SessionTools] = {}
     with suppress(ValueError, UnreadableError, AttributeError, OSError):
-        told: Mapping[str, Mapping[str, object]] = parse_json(read_bytes(place, _MOST_BYTES))
+        told: Mapping[str, Mapping[str, object]] = parse_json(read_bytes(place, MOST_BYTES))
         for path, one in told.items():
             with suppress(TypeError, LookupError):
                 values = {name: one[name] for name in _FIELDS}

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from windlass.api.opening import open_resources as open_resources
     # Return the store that the settings name; `existing`: raise UsageError where there is none.
     from windlass.api.opening import open_store as open_store
+    # The price of an output token in fresh input tokens.
+    from windlass.caching.prices import OUTPUT_PRICE as OUTPUT_PRICE
     # What a model's input costs with its prompt cache, in units of a fresh input token.
     from windlass.caching.prices import Prices as Prices
     # A user's own price of a model, in US dollars per million tokens, without tiers.
@@ -368,6 +370,8 @@ if TYPE_CHECKING:
     from windlass.providers.base import ModelInfo as ModelInfo
     # Answers requests.
     from windlass.providers.base import Provider as Provider
+    # What stands in front of the messages otherwise than it was recorded, in the model's tokens.
+    from windlass.replays.named_policies import Head as Head
     # A policy of windows, and its name in tables.
     from windlass.replays.named_policies import ReplayPolicy as ReplayPolicy
     # Return the policies, each once and in order.
@@ -380,14 +384,20 @@ if TYPE_CHECKING:
     from windlass.replays.outcomes import RecordingReplay as RecordingReplay
     # Recordings under policies: each by itself, and all together in `totals`.
     from windlass.replays.outcomes import Replay as Replay
+    # The bounds between which a figure lies; both are the same where it is exact.
+    from windlass.replays.outcomes import Span as Span
+    # What a policy costs, for people.
+    from windlass.replays.outcomes import cost_text as cost_text
     # Yield what was replayed, what it cost, and what the columns of the table mean.
     from windlass.replays.outcomes import describe_replay as describe_replay
     # Yield what the figures are based on, and what they leave out.
     from windlass.replays.outcomes import list_notes as list_notes
     # Return the recording, where there is only one.
     from windlass.replays.outcomes import only_one as only_one
-    # Return a row for each recording, the dearest first: its cost, and that under each policy.
-    from windlass.replays.outcomes import sessions_table as sessions_table
+    # A share for people: `71 %`, or `71 - 73 %`.
+    from windlass.replays.outcomes import percents as percents
+    # The sums over recordings, for each policy at each of the prices.
+    from windlass.replays.outcomes import totals_of as totals_of
     # Return what each policy costs and keeps in view.
     from windlass.replays.outcomes import totals_table as totals_table
     # The prices of each recording's own model.

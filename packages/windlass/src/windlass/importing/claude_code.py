@@ -169,6 +169,8 @@ class ClaudeTranscript:
         self._of_record: dict[str, Node | None] = {}
         """The node of each record by its id; a record without a node stands for its parent's."""
         self._of_content: dict[tuple[Node | None, str, str], Node] = {}
+        self._early: dict[str, Record] = {}
+        """Attachments whose parents are still to come, by their own ids."""
         self.callers: dict[str, Node] = {}
         """The answer that made each call of a tool."""
         self._records = 0
@@ -194,7 +196,25 @@ class ClaudeTranscript:
         return bool(begins and self.tree.nodes and named and named != self._session)
 
     def add(self, record: Record) -> Node | None:
-        """Take in the next record; its node, or that of the record before it."""
+        """Take in the next record; its node, or that of the record before it.
+
+        The client may write what it adds behind results before the last of these. It waits for its
+        parent, or for the first record that goes on from it.
+        """
+        ident, above = text_of(record, "uuid"), record.get("parentUuid")
+        is_early = isinstance(above, str) and above not in self._of_record
+        if record.get("type") == "attachment" and is_early and ident and self._of_record:
+            self._early[ident] = record
+            return self._parent(record)
+        if early := self._early.pop(str(above), None):
+            self._take(early)
+        node = self._take(record)
+        for name, one in [*self._early.items()] if ident else ():
+            if one.get("parentUuid") == ident:
+                self._take(self._early.pop(name))
+        return node
+
+    def _take(self, record: Record) -> Node | None:
         self._records += 1
         self._session = self._session or text_of(record, "sessionId", "session_id")
         self._project = self._project or text_of(record, "cwd")
@@ -236,7 +256,9 @@ class ClaudeTranscript:
                 return None
             if isinstance(above, str) and above in self._of_record:
                 return self._of_record[above]
-        return self.tree.tails.get(lane)
+        tail = self.tree.tails.get(lane)
+        # The record before is missing: an answer's last part may stand behind its first results.
+        return self._of_content.get((tail, "results", ""), tail)
 
     def _node(self, record: Record, parent: Node | None, kind: str, content: str) -> Node:
         """Return the node of a record; equal content at the same place has the same node."""
@@ -367,6 +389,8 @@ class ClaudeTranscript:
 
         `main` is the name of the session's own recording, if there is one already.
         """
+        while self._early:
+            self._take(self._early.pop(next(iter(self._early))))
         has_summaries = any(one.match(_COMPACTING) for one in side_chains(self._file))
         if self._compactions and not self._sums and not has_summaries:
             self._file.skipped[_UNTOLD] += self._compactions

@@ -138,23 +138,47 @@ class RecordedCache:
     output: float
     """What the reply cost, in US dollars."""
 
-    def cached_tokens(self, call: SharedPrefix, whole: SharedPrefix) -> float:
-        """How much of another window the cache holds; `whole` is the window that was recorded."""
+    def cached_tokens(
+        self, call: SharedPrefix, whole: SharedPrefix, head: float = 0.0, less: float = 0.0
+    ) -> float:
+        """How much of another window the cache holds; `whole` is the window that was recorded.
+
+        `head` are the tokens in front of the recorded messages: where the cache holds only a part,
+        it is that, which other conversations begin with, too. The other window has `less` of them.
+        """
         cached = self.usage.tokens_cached
         if call == whole:
             return cached
-        share = min(1.0, cached / whole.shared) if whole.shared else 0.0
-        return share * call.shared
+        front = min(cached, head)
+        held = max(0.0, front - less)
+        if whole.shared <= head:
+            return held
+        share = min(1.0, (cached - front) / (whole.shared - head))
+        found = min(call.shared, held + share * max(0.0, call.shared - head + less))
+        # Where it held more than our count says, a window that hardly differs has as much of it.
+        more = max(0.0, cached - whole.shared) * call.shared / whole.shared
+        return min(call.tokens, found + more)
 
-    def price(self, call: SharedPrefix, whole: SharedPrefix, vector: Vector) -> float:
-        """Return what the input of another window costs, in fresh input tokens."""
+    def price(
+        self,
+        call: SharedPrefix,
+        whole: SharedPrefix,
+        vector: Vector,
+        head: float = 0.0,
+        less: float = 0.0,
+    ) -> float:
+        """Return what the input of another window costs, in fresh input tokens.
+
+        `head` and `less` are as in `cached_tokens`.
+        """
         if call == whole:
             return self.units
         tokens_in, cached = self.usage.tokens_in, self.usage.tokens_cached
         paid = self.units / vector.factor(tokens_in) - cached * vector.read
         fresh = tokens_in - cached
         price = paid / fresh if fresh > 0 else vector.write
-        return input_units(vector, call.tokens, self.cached_tokens(call, whole), fresh=price)
+        held = self.cached_tokens(call, whole, head, less)
+        return input_units(vector, call.tokens, held, fresh=price)
 
 
 def read_caches(recording: Recording, prices: PricedVector) -> tuple[RecordedCache | None, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -20,6 +20,28 @@ PolicyName: TypeAlias = str | Mapping[str, Any] | Policy | Path
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """What stands in front of the messages otherwise than it was recorded, in the model's tokens.
+
+    Args:
+        waiting: Tokens of the definitions, by the names of their tools, that are not sent before a
+            call needs one: all of the same names are found together by one more request, and sent
+            from then on.
+        search: Tokens that finding them takes, in that request and after it.
+        repeated: Tokens of the head that are written anew behind a compaction, since the client
+            says them again.
+        more: Tokens behind the head that each call is sent besides the recorded ones.
+        once: Fresh input tokens that are paid once (below 0: saved).
+    """
+
+    waiting: Mapping[tuple[str, ...], float] = field(default_factory=dict[tuple[str, ...], float])
+    search: float = 0.0
+    repeated: float = 0.0
+    more: float = 0.0
+    once: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayPolicy:
     """A policy of windows, and its name in tables."""
 
@@ -29,6 +51,8 @@ class ReplayPolicy:
     """The places of messages that stay as they were said (None: none has to)."""
     way_back: str = ""
     """What placeholders say before a reference; see `ContextOptions`."""
+    heads: Callable[[Recording], Sequence[Head]] | None = None
+    """The bounds of what stands in front of the messages (None: what was recorded)."""
 
 
 def policies_of(named: Iterable[PolicyName]) -> tuple[ReplayPolicy, ...]:

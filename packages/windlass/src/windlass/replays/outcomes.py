@@ -122,6 +122,10 @@ class PolicyCost(ReplayBill):
     calls: tuple[ReplayedWindow, ...] = ()
     """Each call; empty for the sum of several recordings."""
     hidden: tuple[HiddenMessage, ...] = ()
+    shortened: int = 0
+    """Messages that a call saw shortened."""
+    compactions: int = 0
+    """Calls before which the conversation was compacted."""
     worst: float = 0.0
     """The largest `ratio` of one recording."""
     worst_recording: str = ""
@@ -200,6 +204,8 @@ _COUNTS: Final = (
     "lines",
     "lines_seen",
     "misses",
+    "shortened",
+    "compactions",
 )
 
 
@@ -373,9 +379,9 @@ def _range(low: str, high: str) -> str:
     return low if low == high else f"{low} - {high}"
 
 
-def percents(span: Span) -> str:
+def percents(span: Span, digits: int = 0) -> str:
     """Return a share for people: `71 %`, or `71 - 73 %`."""
-    return _range(f"{100 * span.low:.0f}", f"{100 * span.high:.0f}") + " %"
+    return _range(*(f"{100 * one:.{digits}f}" for one in span)) + " %"
 
 
 def _share(seen: int, needed: int) -> str:

@@ -8,12 +8,14 @@ lacks, and of what the cache held. So the bill of sending everything is the one 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
+from types import MappingProxyType
 from typing import Final
 
 from windlass.caching.meter import SharedPrefix, lives
-from windlass.caching.prices import Prices
+from windlass.caching.prices import OUTPUT_PRICE, Prices
 from windlass.caching.rates import prices_of
 from windlass.context.context import Context
 from windlass.context.lists import Chat
@@ -28,7 +30,7 @@ from windlass.replays.counted import (
     unseen_tokens,
 )
 from windlass.replays.measure import MeasuredRecording, NeededText
-from windlass.replays.named_policies import ReplayPolicy
+from windlass.replays.named_policies import Head, ReplayPolicy
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, count_tokens
 from windlass.replays.outcomes import (
     HiddenMessage,
@@ -155,22 +157,27 @@ class _Replaying:
 
     def _cost_of(self, policy: ReplayPolicy, prices: PricedVector) -> PolicyCost:
         measured, vector = self._measured, prices.vector
-        windows, gone, hidden = self._windows(policy, prices)
+        found = self._windows(policy, prices)
+        windows = found.shown
         cache = read_caches(self._recording, prices)
         # What the provider says its cache held already takes into account what it forgot.
         ttl_s = None if any(cache) else vector.for_windows.ttl_s
         calls = measure_calls(windows, measured.shown, self._chats.heads, ttl_s)
         whole = measure_calls(measured.everything, measured.shown, self._chats.heads, ttl_s)
         missed = measured.missed(windows, measured.needs)
-        requests = _Requests(calls, whole, missed, cache, gone, ttl_s)
-        figures = [self._figures(counts, requests, prices) for counts in self._counts]
-        low, high = figures
+        requests = _Requests(calls, whole, missed, cache, found.gone, found.compacted, ttl_s)
+        heads = [Head()] if policy.heads is None else policy.heads(self._recording)
+        figures = [
+            self._figures(counts, self._in_front(head), requests, prices)
+            for counts in self._counts
+            for head in heads
+        ]
         scale = self._counts[0].scale
         singles = tuple(
             ReplayedWindow(
-                (low.tokens[at] + high.tokens[at]) / 2,
+                fmean(each.tokens[at] for each in figures),
                 scale * (whole[at].tokens - calls[at].tokens),
-                (low.costs[at] + high.costs[at]) / 2,
+                fmean(each.costs[at] for each in figures),
             )
             for at in range(len(calls))
         )
@@ -201,23 +208,42 @@ class _Replaying:
             if singles
             else None,
             calls=singles,
-            hidden=hidden,
+            hidden=found.hidden,
+            compactions=len(found.compacted),
+            shortened=found.shortened,
             worst_recording=self._recording.name,
         )
         return replace(cost, worst=cost.ratio.high)
 
-    def _figures(
-        self, counts: CountEstimate, requests: _Requests, prices: PricedVector
-    ) -> _Figures:
-        """Return what the calls cost by one of the two estimates, in tokens of the model."""
-        vector, scale, cache = prices.vector, counts.scale, requests.cache
-        mine, everything = (
-            self._with_unseen(calls, unseen, requests.ttl_s)
-            for calls, unseen in (
-                (requests.calls, self._left_unseen(counts.unseen, requests.gone)),
-                (requests.whole, counts.unseen),
+    def _in_front(self, head: Head) -> _InFront:
+        """Return what a head is at each call, by the tools that the answers before it used."""
+        waiting, needed = dict(head.waiting), list[int]()
+        less = list[float]()
+        for answer in self._recording.calls:
+            less.append(sum(waiting.values()) - head.search * sum(needed) - head.more)
+            used = (
+                self._recording.messages[answer.at].tool_calls
+                if answer.at < len(self._recording.messages)
+                else ()
             )
-        )
+            names = {call.name for call in used}
+            found = [together for together in waiting if not names.isdisjoint(together)]
+            needed.append(len(found))
+            for together in found:
+                del waiting[together]
+        return _InFront(head, tuple(less), tuple(needed))
+
+    def _figures(
+        self, counts: CountEstimate, front: _InFront, requests: _Requests, prices: PricedVector
+    ) -> _Figures:
+        """Return what the calls cost by one of the estimates, in tokens of the model."""
+        vector, scale, cache = prices.vector, counts.scale, requests.cache
+        left = self._left_unseen(counts.unseen, requests.gone)
+        fewer = [tokens - less / scale for tokens, less in zip(left, front.less, strict=True)]
+        again = dict.fromkeys(requests.compacted, front.head.repeated / scale)
+        mine = self._with_unseen(requests.calls, fewer, requests.ttl_s, again)
+        everything = self._with_unseen(requests.whole, counts.unseen, requests.ttl_s)
+        begin = scale * max(0.0, next(iter(counts.unseen), 0.0)), sum(front.head.waiting.values())
         # Both sides are summed alike, so that equal bills have equal totals to the last digit.
         figures = _Figures()
         agains = self._measured.again(mine, requests.missed, vector)
@@ -229,17 +255,20 @@ class _Replaying:
                 reply = self._reply_tokens(self._chats.answers[at], scale)
                 out, whole_out = (prices.output_dollars(each.tokens, reply) for each in (one, all_))
             else:
-                units, whole_units = recorded.price(one, all_, vector), recorded.units
-                figures.cached.append(recorded.cached_tokens(one, all_))
+                units, whole_units = recorded.price(one, all_, vector, *begin), recorded.units
+                figures.cached.append(recorded.cached_tokens(one, all_, *begin))
                 out = whole_out = recorded.output
                 factor = recorded.factor
-            bill, again = units * factor, agains[at] * scale * factor
+            output = OUTPUT_PRICE * front.head.search
+            searches = front.needed[at] * (one.tokens * vector.read + output)
+            bill = (units + searches + (0.0 if at else front.head.once)) * factor
+            fetched = agains[at] * scale * factor
             figures.tokens.append(one.tokens)
             figures.bills.append(bill)
-            figures.again.append(again)
+            figures.again.append(fetched)
             figures.everything.append(whole_units * factor)
-            dollars = prices.dollars(bill + again)
-            figures.costs.append(bill + again if dollars is None else dollars + out)
+            dollars = prices.dollars(bill + fetched)
+            figures.costs.append(bill + fetched if dollars is None else dollars + out)
             figures.everything_costs.append(
                 (prices.dollars(whole_units * factor) or 0.0) + whole_out
             )
@@ -271,12 +300,11 @@ class _Replaying:
             for tokens, replies in zip(unseen, gone, strict=True)
         ]
 
-    def _windows(
-        self, policy: ReplayPolicy, prices: PricedVector
-    ) -> tuple[list[list[int]], list[frozenset[int]], tuple[HiddenMessage, ...]]:
-        """What each call sees, the replies that go before it, and what the last call sees least."""
+    def _windows(self, policy: ReplayPolicy, prices: PricedVector) -> _Windows:
+        """What each call sees, and what went before it."""
         if policy.policy == _EVERYTHING:
-            return self._measured.everything, [frozenset()] * len(self._measured.everything), ()
+            whole = self._measured.everything
+            return _Windows(whole, [frozenset()] * len(whole))
         context = Context(
             self._recording.model if "/" in self._recording.model else None,
             policy.policy,
@@ -286,9 +314,9 @@ class _Replaying:
             way_back=policy.way_back,
             calibration=self._calibration(),
         )
-        windows: list[list[int]] = []
-        gone: list[frozenset[int]] = []
+        found = _Windows()
         window: ChatWindow | None = None
+        shortened, compacted = set[int | None](), 0
         chats = self._chats.with_times()
         done = 0
         for at in self._chats.calls:
@@ -296,14 +324,19 @@ class _Replaying:
                 context.append(chat)
             done = max(done, at)
             if not at:  # its messages were not recorded
-                windows.append([])
-                gone.append(frozenset())
+                found.shown.append([])
+                found.gone.append(frozenset())
                 continue
             window = context.window()
-            windows.append(self._measured.shown.numbers(window.messages))
+            found.shown.append(self._measured.shown.numbers(window.messages))
             shown = {one.position for one in window.entries if one.action not in _GONE}
-            gone.append(frozenset(each for each in self._chats.calls if each < at) - shown)
-        return windows, gone, self._hidden(window, prices) if window is not None else ()
+            found.gone.append(frozenset(each for each in self._chats.calls if each < at) - shown)
+            shortened |= {one.position for one in window.entries if one.action == "replaced"}
+            before, compacted = compacted, sum(one.because == "compact" for one in window.entries)
+            found.compacted += [len(found.shown) - 1] if compacted > before else []
+        found.hidden = () if window is None else self._hidden(window, prices)
+        found.shortened = len(shortened)
+        return found
 
     def _calibration(self) -> float:
         """What the provider counted of the messages, divided by what the model's counter does."""
@@ -336,18 +369,23 @@ class _Replaying:
         return tuple(hidden[:SHOWN])
 
     def _with_unseen(
-        self, calls: Sequence[SharedPrefix], unseen: Sequence[float], ttl_s: float | None
+        self,
+        calls: Sequence[SharedPrefix],
+        unseen: Sequence[float],
+        ttl_s: float | None,
+        again: Mapping[int, float] = MappingProxyType({}),
     ) -> list[SharedPrefix]:
         """Return the calls with the tokens that are sent in front of their messages.
 
-        A call shares them with the call before it as far as both have them.
+        A call shares them with the call before it as far as both have them, but for those that are
+        written `again`.
         """
         heads = self._chats.heads
         totals: list[SharedPrefix] = []
         for at, call in enumerate(calls):
             tokens, front = max(0.0, call.tokens + unseen[at]), 0.0
             if at and _goes_on(heads[at], heads[at - 1], ttl_s):
-                front = max(0.0, min(unseen[at], unseen[at - 1]))
+                front = max(0.0, min(unseen[at], unseen[at - 1]) - again.get(at, 0.0))
             totals.append(SharedPrefix(tokens, min(tokens, call.shared + front)))
         return totals
 
@@ -381,7 +419,34 @@ class _Requests:
     cache: Sequence[RecordedCache | None]
     gone: Sequence[frozenset[int]]
     """The positions of the replies before each call that it is not sent."""
+    compacted: Sequence[int]
     ttl_s: float | None
+
+
+@dataclass(slots=True)
+class _Windows:
+    """What the calls of a recording see under a policy, and what went before each."""
+
+    shown: list[list[int]] = field(default_factory=list[list[int]])
+    gone: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
+    """The positions of the replies before each call that it is not sent."""
+    compacted: list[int] = field(default_factory=list[int])
+    """The calls before which the conversation was compacted."""
+    hidden: tuple[HiddenMessage, ...] = ()
+    """What the last call sees least."""
+    shortened: int = 0
+    """Messages that a call saw shortened."""
+
+
+@dataclass(frozen=True, slots=True)
+class _InFront:
+    """What a policy sends in front of the messages of each call, beside what was recorded."""
+
+    head: Head
+    less: tuple[float, ...]
+    """Tokens that are not sent."""
+    needed: tuple[int, ...]
+    """How often the answer of each call asked for definitions that waited."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from windlass.caching.prices import Prices
 from windlass.messages import Opaque
 from windlass.window._pending import PendingEdits, Proposal, WindowPolicy
-from windlass.window.policies.shared import Count, Factor, Share
+from windlass.window.policies.shared import Count, CountOrZero, Factor, Share
 
 LEAST: Final = 35_000
 """Tokens of a conversation below which there is nothing to compact, and later edits pay."""
@@ -70,6 +70,11 @@ class FreeMomentsOptions:
     """And where reading what it drops has cost so many times what it costs itself; null: never."""
     threshold: Count | None = None
     """And at calls of more tokens than this; `max_input_tokens` and dearer tiers count as well."""
+    within_turns: CountOrZero | None = 0
+    """Calls of more tokens than this are compacted within a turn of the user, too; null: none is.
+
+    A turn ends with an answer that calls no tool.
+    """
     keep: KeepOptions | None = KeepOptions()
     """How much it keeps; null: the defaults."""
 
@@ -109,6 +114,9 @@ class FreeMoments:
             return
         if since < _CALLS_APART or pending.turn <= _FIRST_CALLS:
             return
+        most = math.inf if self.options.within_turns is None else self.options.within_turns
+        if sizes.call <= most and not _is_between_turns(pending):
+            return
         why = self._why(pending, sizes)
         if why:
             yield from self._compaction(pending, sizes, why)
@@ -141,7 +149,7 @@ class FreeMoments:
             return "the window is nearly full"
         if options.priced is None or moment.compacted_at > pending.transcript.last_user >= 0:
             return ""
-        if len(moment.windows) % _CALLS_APART:
+        if len(moment.windows) % _CALLS_APART and options.within_turns is not None:
             return ""  # so that what could not be made is not tried at every call
         cost = self.cost(sizes.call, sizes.left)
         if self.guard is not None and moment.bill + cost > self.guard * moment.everything:
@@ -243,6 +251,14 @@ class FreeMoments:
             begin <= one < end and pending.pinned_until(one) < math.inf and pending.can_go(one)
             for one in exchange
         )
+
+
+def _is_between_turns(pending: PendingEdits) -> bool:
+    """Return whether the model's last answer asked for nothing, so that its user spoke since."""
+    for at in range(len(pending) - 1, -1, -1):
+        if pending.original(at).role == "assistant":
+            return not pending.original(at).tool_calls
+    return False
 
 
 @dataclass(frozen=True, slots=True)
