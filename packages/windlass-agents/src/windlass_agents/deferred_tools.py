@@ -42,6 +42,7 @@ from windlass.public import (
 )
 from windlass_agents.agent_events import AgentPlace
 from windlass_agents.hook_journal import HookJournal
+from windlass_agents.tool_definitions import tokens_of_definition
 from windlass_agents.tool_uses import SessionTools, known_sessions, read_sessions
 
 IN_FRONT: Final = frozenset({"Bash", "Read", "Edit", "Write", "Grep", "Glob", "ToolSearch"})
@@ -216,7 +217,8 @@ class ToolDoor:
             if tool not in session.made:
                 tokens = definition
                 if isinstance(tokens, str):
-                    tokens = FamilyCounter(place.model or _MODEL).text(tokens)
+                    counted = FamilyCounter(place.model or _MODEL).text(tokens)
+                    tokens = tokens_of_definition(tool, counted)
                 decision = ToolDecision(tool=tool, deferred=False, reason=_BEGUN, tokens=tokens)
                 if not session.begun:
                     sessions = known_sessions(self._own)
