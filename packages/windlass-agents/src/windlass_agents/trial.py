@@ -18,6 +18,7 @@ from typing import Final
 from windlass.public import (
     OUTPUT_PRICE,
     OWN,
+    SIDE_CHAIN,
     FreeMoments,
     FreeMomentsOptions,
     Head,
@@ -210,7 +211,7 @@ def prove(
         len(names)
         for each in replay.recordings
         if _is_claude(each.format) and each.kind == "session"
-        for names in _of_recording(transcripts or {}, each.name, each.kind).perhaps
+        for names in _of_recording(transcripts or {}, each).perhaps
     )
     levers = tuple(
         TriedLever(
@@ -331,7 +332,7 @@ def _heads(
     """
     if not _is_claude(recording.format):
         return [Head()]
-    told = _of_recording(transcripts, recording.name, recording.kind)
+    told = _of_recording(transcripts, recording)
     head = Head(search=SEARCH_TOKENS)
     if compacts:
         head = replace(head, repeated=_repeated(recording))
@@ -360,11 +361,13 @@ def _compacted(head: Head, compactions: Sequence[ClientCompaction], recording: R
 
 
 def _of_recording(
-    transcripts: Mapping[str, TriedTranscript], name: str, kind: str
+    transcripts: Mapping[str, TriedTranscript], recording: Recording | RecordingReplay
 ) -> TriedTranscript:
     """Return what is known of a session; a subagent has fewer tools, and nobody says which."""
-    told = transcripts.get(_session_of(name, kind), TriedTranscript({}, {}))
-    if kind != "side chain":
+    name = _session_of(recording.name, recording.kind)
+    told = transcripts.get(name, TriedTranscript({}, {}))
+    is_subagent = Path(recording.source).stem.startswith(SIDE_CHAIN)
+    if recording.kind != "side chain" and not is_subagent:
         return told
     rest = {
         tools: size for tools, size in told.perhaps.items() if NOT_IN_SUBAGENTS.isdisjoint(tools)

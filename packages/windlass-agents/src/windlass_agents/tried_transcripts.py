@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from windlass.public import UnreadableError, object_of, read_bytes, time_of
+from windlass.public import SIDE_CHAIN, UnreadableError, object_of, read_bytes, time_of
 from windlass_agents.deferred_tools import decide, tools_named, usual_prices
 from windlass_agents.tool_definitions import LISTED
 from windlass_agents.tool_uses import MOST_BYTES, MOST_SESSIONS, SessionTools, read_session
@@ -26,12 +26,17 @@ _OF_SERVER: Final = (150, 900)
 _SERVER: Final = "mcp__"
 _TOGETHER: Final = re.compile(r"mcp__.+?__|Task(?=Create|Get|List|Update)|Cron")
 """How the names of tools begin that one search finds together."""
-NOT_IN_SUBAGENTS: Final = frozenset(
-    {"Agent", "Task", "Workflow", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode"}
-)
+_OF_A_USER: Final = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
+"""Tools that are offered where a user sits in front of a terminal."""
+NOT_IN_SUBAGENTS: Final = _OF_A_USER | {
+    "Agent", "Task", "Workflow", "ListAgents", "ReportFindings", "ScheduleWakeup", "CronCreate",
+    "CronDelete", "CronList",
+}  # fmt: skip
 """Tools that subagents are not given."""
 _TIME: Final = re.compile(rb'"timestamp":\s?"([^"]+)"')
 _SESSION: Final = re.compile(rb'"session_?[iI]d":\s?"([^"\\]+)"')
+_TERMINAL: Final = b"cli"
+_ENTRY: Final = re.compile(rb'"entrypoint":\s?"([^"\\]+)"')
 _VERSION: Final = re.compile(rb'"version":\s?"(\d+(?:\.\d+)+)"')
 _TOLD: Final = re.compile(rb'"(?:deferred_tools_delta|compact_boundary)"')
 
@@ -63,8 +68,8 @@ class _Transcript:
     name: str
     begun: float
     version: tuple[int, ...]
-    announced: frozenset[str]
-    """Tools that the client let wait by itself."""
+    left_out: frozenset[str]
+    """Tools that did not stand in front: the client let them wait, or nobody sat at a terminal."""
     compactions: tuple[ClientCompaction, ...]
     tools: SessionTools
 
@@ -72,9 +77,11 @@ class _Transcript:
 def tried_transcripts(paths: Iterable[Path]) -> dict[str, TriedTranscript]:
     """Return what is known of sessions by their names; those before it decide on a session's tools.
 
-    A file that is no transcript of Claude Code, or cannot be read, tells nothing.
+    A file that is no transcript of Claude Code, or cannot be read, tells nothing; nor does one of
+    a subagent, which has the name of its session.
     """
-    read = [one for path in paths if (one := _read(path)) is not None]
+    own = (path for path in paths if not path.stem.startswith(SIDE_CHAIN))
+    read = [one for path in own if (one := _read(path)) is not None]
     read.sort(key=lambda one: one.begun)
     tried: dict[str, TriedTranscript] = {}
     for number, one in enumerate(read):
@@ -124,7 +131,7 @@ def _in_front(
     for tool in told.tools.tools:
         if tool.startswith(_SERVER):
             surely[tool], perhaps[tool] = _OF_SERVER
-    for tool in told.announced:
+    for tool in told.left_out:
         surely.pop(tool, None)
         perhaps.pop(tool, None)
     return surely, perhaps
@@ -146,12 +153,14 @@ def _read(path: Path) -> _Transcript | None:
         if tools is None:
             return None
         session, time, version = (one.search(data) for one in (_SESSION, _TIME, _VERSION))
-        announced, compactions = set[str](), list[ClientCompaction]()
+        entry = _ENTRY.search(data)
+        left_out = set(_OF_A_USER if entry and entry[1] != _TERMINAL else ())
+        compactions = list[ClientCompaction]()
         for line in data.split(b"\n") if _TOLD.search(data) else ():
             with suppress(ValueError, RecursionError):
                 record = object_of(json.loads(line) if _TOLD.search(line) else None)
                 names = object_of(record.get("attachment")).get("addedNames")
-                announced.update(map(str, names if isinstance(names, list) else ()))
+                left_out.update(map(str, names if isinstance(names, list) else ()))
                 tokens = object_of(record.get("compactMetadata")).get("preTokens")
                 when = time_of(record.get("timestamp"))
                 if isinstance(tokens, int) and when is not None:
@@ -161,7 +170,7 @@ def _read(path: Path) -> _Transcript | None:
             session[1].decode(errors="replace") if session else path.stem,
             tools.changed if begun is None else begun,
             tuple(map(int, version[1].split(b"."))) if version else (),
-            frozenset(announced),
+            frozenset(left_out),
             tuple(compactions),
             tools,
         )

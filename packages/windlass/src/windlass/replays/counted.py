@@ -66,6 +66,8 @@ def estimate_counts(
     is_whole = recording.grade != "C" or recording.tools is not None
     if is_whole and pairs:
         scale = sum(count for count, _ in pairs) / max(1.0, sum(ours for _, ours in pairs))
+        # Prompts and definitions are other texts than results: these are what grows.
+        scale = _scale_by_growth(pairs, scale)
         return (_complete(scale, reported, neutral, tools),) * 2
     counter = FamilyCounter(recording.model)
     # Neutral tokens leave out thinking: where it is sent, it counts as unseen.
