@@ -307,8 +307,8 @@ class HookHandler:
 
             policy = policy_of(options.policy).policy
         tail = None
-        if place.transcript is not None:
-            tail = Tail(place.transcript, self._models.get((place.agent, place.session)))
+        if place.view is not None:
+            tail = Tail(place.view, self._models.get((place.agent, place.session)))
         journal = HookJournal(store)
         own = place.agent, place.session
         return AgentThread(
@@ -377,9 +377,9 @@ def _left_alone(event: ToolEvent, options: HookOptions) -> tuple[Outcome, str] |
 
 
 def _note_call(journal: HookJournal, event: ToolEvent, line: HookLine, result: str | None) -> None:
-    """Note a call with what its model sees, where the agent keeps no transcript."""
+    """Note a call with what its model sees, where no transcript is read for that."""
     place = event.place
-    if place.transcript is None and result is not None:
+    if place.view is None and result is not None:
         call = SeenCall(
             event.call_id,
             event.tool,
