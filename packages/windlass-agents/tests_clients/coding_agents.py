@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import re
+import select
 import shlex
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +25,7 @@ import windlass_agents
 from tests_clients import many_lines
 from tests_clients.model_server import MODEL, REFERENCE, Exchange, ModelServer
 from tests_clients.plans import write_project
+from tests_clients.responses_model import MODEL as CODEX_MODEL
 from windlass_agents import agents, client
 from windlass_agents.agents import EVENTS
 from windlass_agents.installing import hook_command
@@ -29,6 +36,7 @@ MODULES = ROOT / ".venv-clients" / "node_modules"
 CLAUDE = {"2.1.121": "claude-code-oldest", "2.1.331": "claude-code-newest"}
 """The versions of Claude Code that are tried, and the folder of each."""
 OPENCODE = "1.18.33"
+CODEX = "0.171.0"
 AGENTS = (*(f"Claude Code {version}" for version in CLAUDE), f"opencode {OPENCODE}")
 WINDLASS = Path(sys.executable).with_name("windlass")
 HOOK = f"{WINDLASS} agent run claude-code"
@@ -53,6 +61,7 @@ def claude_binary(version: str) -> Path:
 
 
 OPENCODE_BINARY = MODULES / "opencode-linux-x64" / "bin" / "opencode"
+CODEX_BINARY = MODULES / "codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
 
 
 def is_installed(agent: str) -> bool:
@@ -255,6 +264,91 @@ class Desk:
         )
         return session_of(started)
 
+    # ---- Codex ------------------------------------------------------------------------
+
+    def codex_environment(self) -> dict[str, str]:
+        """The variables of Codex, whose settings are written where they are not there yet."""
+        path = self.home / ".codex" / "config.toml"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(_CODEX.format(port=self.model.port), encoding="utf-8")
+        return {**self.environment(), "OPENAI_API_KEY": "sk-test", "TERM": "xterm-256color"}
+
+    def codex(self, prompt: str, *words: str, model: str = CODEX_MODEL) -> str:
+        """Run Codex to its end without a terminal; the session.
+
+        `words` stand between `codex exec` with its options and the prompt.
+        """
+        options = ("--json", "--skip-git-repo-check", "--sandbox", "danger-full-access")
+        started = subprocess.Popen(
+            [str(CODEX_BINARY), "exec", "--model", model, *options, *words, prompt],
+            cwd=self.project,
+            env=self.codex_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return session_of(started)
+
+    def trust_in_codex(self) -> list[str]:
+        """Do in Codex's terminal what its user does about new hooks; what was asked, in order."""
+        terminal, side = pty.openpty()
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("4H", 45, 120, 0, 0))
+        agent = subprocess.Popen(
+            [str(CODEX_BINARY), "--model", CODEX_MODEL],
+            cwd=self.project,
+            env=self.codex_environment(),
+            stdin=side,
+            stdout=side,
+            stderr=side,
+            start_new_session=True,
+        )
+        os.close(side)
+        settings, until = self.home / ".codex" / "config.toml", time.monotonic() + LONGEST_S
+        asked: list[str] = []
+        shown = ""
+        try:
+            while "trusted_hash" not in settings.read_text(encoding="utf-8"):
+                assert time.monotonic() < until, shown[-2_000:]
+                if not select.select([terminal], [], [], 0.2)[0]:
+                    continue
+                data = os.read(terminal, 1 << 16)
+                # A terminal says where its cursor is when it is asked.
+                for _ in range(data.count(b"\x1b[6n")):
+                    os.write(terminal, b"\x1b[1;1R")
+                shown += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", " ", data.decode(errors="replace"))
+                for question, keys in _TRUST.items():
+                    words = r"\s+".join(map(re.escape, question.split()))
+                    if question not in asked and re.search(words, shown):
+                        asked.append(question)
+                        for key in keys:
+                            time.sleep(0.5)
+                            os.write(terminal, key)
+        finally:
+            agent.kill()
+            agent.wait()
+            os.close(terminal)
+        return asked
+
+
+_CODEX = """\
+model_provider = "scripted"
+[model_providers.scripted]
+name = "scripted"
+base_url = "http://127.0.0.1:{port}/v1"
+wire_api = "responses"
+env_key = "OPENAI_API_KEY"
+[analytics]
+enabled = false
+"""
+_TRUST = {
+    "Trust this folder?": [b"\r"],
+    "Try new model": [b"2", b"\r"],
+    "hooks are new or changed": [b"2", b"\r"],
+}
+"""What Codex asks in a new folder, and what its user answers."""
+
 
 @contextmanager
 def answering(state: Path) -> Iterator[None]:
@@ -308,7 +402,8 @@ def session_of(agent: subprocess.Popen[str]) -> str:
         agent.kill()
     assert agent.returncode == 0, f"{output[-2_000:]}\n{errors[-2_000:]}"
     told: Mapping[str, Any] = json.loads(output.splitlines()[0])
-    return str(told.get("session_id") or told["sessionID"])
+    names = (told.get(name) for name in ("session_id", "sessionID", "thread_id"))
+    return next(str(name) for name in names if name)
 
 
 def asked(exchanges: Sequence[Exchange], session: str, agent: str = "") -> list[Exchange]:

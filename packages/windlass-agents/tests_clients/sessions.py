@@ -9,13 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 from tests_clients.coding_agents import HOOK, Desk, Noted, asked, plugin_text
-from tests_clients.model_server import MODEL, Exchange, Usage, blocks
-from tests_clients.plans import claude_plan, opencode_plan
+from tests_clients.model_server import Exchange, Usage, blocks
+from tests_clients.plans import claude_plan, codex_plan, opencode_plan
 from windlass.caching.rates import cost
 from windlass_agents.agent_events import Door
 
 TURNS = 25
-MODEL_NAME = f"anthropic/{MODEL}"
 
 
 @dataclass(frozen=True)
@@ -49,13 +48,14 @@ class Session:
     @property
     def dollars(self) -> float:
         """The bill, by the prices of Windlass."""
-        return sum(_dollars(step.usage) for step in self.steps)
+        return sum(_dollars(step.usage, step.body["model"]) for step in self.steps)
 
 
-def _dollars(usage: Usage) -> float:
+def _dollars(usage: Usage, model: str) -> float:
     read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
     tokens = read + written + usage.input_tokens
-    dollars = cost(MODEL_NAME, tokens, usage.output_tokens, read, written)
+    vendor = "openai" if model.startswith("gpt-") else "anthropic"
+    dollars = cost(f"{vendor}/{model}", tokens, usage.output_tokens, read, written)
     assert dollars is not None
     return dollars
 
@@ -72,6 +72,15 @@ def claude_session(desk: Desk, version: str, door: Door | None = None) -> Sessio
         desk.set_hooks(HOOK)
     options = desk.mod_options() if door == "mod" else ()
     return _session(desk, "claude-code", desk.claude(version, "plan:long", *options))
+
+
+def codex_session(desk: Desk, *, hooked: bool) -> Session:
+    """15 answers in Codex, with the hook that is installed and trusted, or without."""
+    desk.model.plans = {"long": codex_plan()}
+    if hooked:
+        desk.windlass("agent", "install", "codex")
+        desk.trust_in_codex()
+    return _session(desk, "codex", desk.codex("plan:long"))
 
 
 def opencode_session(desk: Desk, *, plugin: bool) -> Session:
@@ -107,22 +116,14 @@ def broken_rules(steps: list[Exchange]) -> Iterator[str]:
             yield f"request {at}: the model does not read the thinking at {step.dropped}"
     for at, (before, after) in enumerate(pairwise(steps)):
         for part in ("tools", "system"):
-            if _said(before.body[part]) != _said(after.body[part]):
+            if _said(before.body.get(part)) != _said(after.body.get(part)):
                 yield f"request {at + 1}: other {part}"
-        shared = len(before.body["messages"])
-        for place, (one, other) in enumerate(
-            zip(before.body["messages"], after.body["messages"][:shared], strict=True)
-        ):
+        shared = len(before.said)
+        for place, (one, other) in enumerate(zip(before.said, after.said[:shared], strict=True)):
             if _said(one) != _said(other):
                 yield f"request {at + 1}: message {place} is not what it was"
     signed = [block for step in steps[:-1] for block in step.answer if block["type"] == "thinking"]
-    sent = [
-        block
-        for message in steps[-1].body["messages"]
-        for block in blocks(message["content"])
-        if block["type"] == "thinking"
-    ]
-    if [one["signature"] for one in signed] != [one["signature"] for one in sent]:
+    if [one["signature"] for one in signed] != steps[-1].signatures:
         yield "thinking is missing"
 
 
@@ -150,7 +151,7 @@ def assert_kept_apart(steps: list[Exchange], lines: list[Noted]) -> dict[str, st
 
 def _said(value: Any) -> str:
     """A value without its cache marks, and a text as its block."""
-    if isinstance(value, dict) and "content" in value:
+    if isinstance(value, dict) and "type" not in value and "content" in value:
         value = {**value, "content": blocks(value["content"])}
     if isinstance(value, list):
         value = blocks(value)
