@@ -65,8 +65,9 @@ CODEX_BINARY = MODULES / "codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/c
 
 
 def is_installed(agent: str) -> bool:
-    """Whether one of AGENTS is here: opencode is pinned for Linux on x86-64 alone."""
-    return not agent.startswith("opencode") or OPENCODE_BINARY.exists()
+    """Whether an agent is here: some are pinned for Linux on x86-64 alone."""
+    name = agent.partition(" ")[0]
+    return {"opencode": OPENCODE_BINARY, "Codex": CODEX_BINARY}.get(name, MODULES).exists()
 
 
 @dataclass(frozen=True)

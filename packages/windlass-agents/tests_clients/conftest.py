@@ -14,6 +14,7 @@ from tests_clients.coding_agents import CLAUDE, Desk, answering
 from tests_clients.model_server import ModelServer
 from tests_clients.sessions import Pair
 
+
 class NewDesk(Protocol):
     """Makes a home, whose model speaks the wire that is named."""
 

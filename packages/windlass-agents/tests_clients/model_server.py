@@ -31,6 +31,9 @@ _PLAN = re.compile(r"\bplan:(\w+)")
 REFERENCE = re.compile(r"result_[0-9a-f]{8}")
 LATEST = "THE-LATEST-REFERENCE"
 """In the arguments of a planned call: the last reference that stands in the results so far."""
+RUNNING = "THE-COMMAND-THAT-RUNS"
+"""An argument of a planned call: the number of the command that a result said last to run still."""
+_RUNNING = re.compile(r"running with session ID (\d+)")
 _LOOKBACK = 20
 
 Call: TypeAlias = tuple[str, Mapping[str, Any]]
@@ -243,10 +246,15 @@ class ModelServer:
 
 
 def _with_latest(given: Mapping[str, Any], exchange: Exchange) -> dict[str, Any]:
-    """Planned arguments with the reference that the model would have read."""
-    found = REFERENCE.findall("\n".join(exchange.results.values())) or [LATEST]
+    """Planned arguments with what the model would have read: a reference, a command that runs."""
+    said = "\n".join(exchange.results.values())
+    found, running = REFERENCE.findall(said) or [LATEST], _RUNNING.findall(said)
     return {
-        name: value.replace(LATEST, found[-1]) if isinstance(value, str) else value
+        name: int(running[-1])
+        if value == RUNNING
+        else value.replace(LATEST, found[-1])
+        if isinstance(value, str)
+        else value
         for name, value in given.items()
     }
 

@@ -34,6 +34,14 @@ _NOT_READ = ("id", "status", "internal_chat_message_metadata_passthrough")
 class ResponsesExchange(Exchange):
     """A request to `/responses`, and what it was answered with."""
 
+    number: int = 0
+    """Which answer of the server it is: the ids of its items hold it."""
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The items of the answer."""
+        return [_item(block, f"{self.number:04}{at}") for at, block in enumerate(self.answer)]
+
     @property
     def thread(self) -> tuple[str, str]:
         session, thread = (self.headers.get(name, "") for name in ("session-id", "thread-id"))
@@ -66,7 +74,9 @@ class ResponsesExchange(Exchange):
 
 
 def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "\n".join(one.get("text", "") for one in content)
+    return (
+        content if isinstance(content, str) else "\n".join(one.get("text", "") for one in content)
+    )
 
 
 @dataclass
@@ -80,6 +90,7 @@ class ResponsesServer(ModelServer):
     """The tokens of each prefix that came, by its digest."""
 
     def events(self, exchange: Exchange) -> Iterator[dict[str, Any]]:
+        """The answer, event by event."""
         whole = self.whole(exchange)
         begun = {**whole, "status": "in_progress", "output": [], "usage": None}
         events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
@@ -91,14 +102,16 @@ class ResponsesServer(ModelServer):
         yield from ({**event, "sequence_number": at} for at, event in enumerate(events))
 
     def whole(self, exchange: Exchange) -> dict[str, Any]:
+        """The answer in one piece."""
+        assert isinstance(exchange, ResponsesExchange)
         usage = exchange.usage
         read, output = usage.cache_read_input_tokens, usage.output_tokens
         return {
-            "id": f"resp_{len(self.exchanges):04}",
+            "id": f"resp_{exchange.number:04}",
             "object": "response",
             "status": "completed",
             "model": exchange.body["model"],
-            "output": [_item(block) for block in exchange.answer],
+            "output": exchange.items,
             "usage": {
                 "input_tokens": read + usage.input_tokens,
                 "input_tokens_details": {"cached_tokens": read},
@@ -114,12 +127,14 @@ class ResponsesServer(ModelServer):
         wrong += self._dead(items)
         if body.get("store") is not False or not body.get("stream"):
             wrong.append("an agent streams, and stores nothing there")
-        exchange = ResponsesExchange(headers, body, "; ".join(wrong))
+        number = len(self.exchanges)
+        exchange = ResponsesExchange(headers, body, "; ".join(wrong), number=number)
         if wrong:
             return exchange
         answer = self.next_answer(exchange)
-        self._said |= {item["id"]: item for item in map(_item, answer)}
-        return replace(exchange, answer=answer, usage=self._count(body, answer))
+        exchange = replace(exchange, answer=answer, usage=self._count(body, answer))
+        self._said |= {item["id"]: item for item in exchange.items}
+        return exchange
 
     def _dead(self, items: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """Items of the model's own that it did not say so."""
@@ -146,8 +161,9 @@ class ResponsesServer(ModelServer):
         return Usage(cached, 0, sent - cached, said)
 
 
-def _item(block: Mapping[str, Any]) -> dict[str, Any]:
+def _item(block: Mapping[str, Any], suffix: str) -> dict[str, Any]:
     """An item of the answer, from a block of the plan's."""
+    kind: dict[str, Any]
     match block:
         case {"type": "thinking", "thinking": words, "signature": signature}:
             summary = [{"type": "summary_text", "text": words}]
@@ -162,9 +178,8 @@ def _item(block: Mapping[str, Any]) -> dict[str, Any]:
             given = json.dumps(block["input"])
             kind = {"type": "function_call", "call_id": block["id"], "name": name}
             kind |= {"arguments": given, **({"namespace": space[0]} if space else {})}
-    digest = hashlib.sha256(json.dumps(block, sort_keys=True).encode()).hexdigest()[:20]
     status = {} if kind["type"] == "reasoning" else {"status": "completed"}
-    return {"id": f"{_PREFIXES[str(kind['type'])]}_{digest}", **kind, **status}
+    return {"id": f"{_PREFIXES[str(kind['type'])]}_{suffix}", **kind, **status}
 
 
 _PREFIXES = {

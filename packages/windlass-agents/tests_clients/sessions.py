@@ -98,6 +98,11 @@ class Pair:
     hooked: Session
 
 
+def codex_pair(new_desk: Callable[[], Desk]) -> Pair:
+    """Both sessions of Codex."""
+    return Pair(*(codex_session(new_desk(), hooked=each) for each in (False, True)))
+
+
 def pair_of(agent: str, new_desk: Callable[[], Desk]) -> Pair:
     """Both sessions of one of AGENTS."""
     name, _, version = agent.rpartition(" ")

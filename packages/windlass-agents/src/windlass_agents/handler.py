@@ -37,7 +37,7 @@ from windlass_agents.agent_events import (
     is_recall,
 )
 from windlass_agents.agent_threads import AgentThread, ShortForm, Tail
-from windlass_agents.agents import AGENTS, adapter_of
+from windlass_agents.agents import AGENTS, Codex, adapter_of
 from windlass_agents.hook_journal import HookJournal, HookLine, Outcome, text_hash
 from windlass_agents.options import HookOptions, read_options
 from windlass_agents.project_stores import usual_store
@@ -52,6 +52,8 @@ _MOST_SESSIONS: Final = 100
 """Sessions whose variables are kept."""
 _MOST_THREADS: Final = 12
 """Conversations that are kept in memory; one more is read anew when it goes on."""
+_LOGIN_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+"""Where commands are found in any login shell: Codex runs its own in one, which makes its own path."""
 _STORED_EVERY_S: Final = 60.0
 """Seconds between two times that a session which goes on is put into the store."""
 
@@ -325,7 +327,8 @@ class HookHandler:
 def _way_back(options: HookOptions, store: Path, request: HookRequest) -> str:
     """Give the command that gets an original back, as a short form says it before the reference."""
     command = "windlass"
-    if shutil.which(command, path=request.variables.get("PATH")) is None:
+    path = _LOGIN_PATH if options.agent == Codex.name else request.variables.get("PATH")
+    if shutil.which(command, path=path) is None:
         command = shlex.quote(str(Path(sys.executable).with_name(command)))
     return f"{command} recall" + (f" --store {shlex.quote(str(store))}" if options.store else "")
 

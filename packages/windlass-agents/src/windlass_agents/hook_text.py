@@ -79,7 +79,11 @@ def print_notes_of_install(agent: str, scope: Scope, plugin: Path | None, *, is_
     if plugin is not None:
         out.print(f"to try it: claude --plugin-dir {plugin}")
     elif agent == "codex":
-        out.print("Codex asks before it runs a new hook: trust it there with /hooks")
+        where = "in this folder" if scope == "project" else "in any folder"
+        out.print(
+            f"Codex skips a hook until you trust it: start codex {where}, look at the hooks it asks"
+            " about and choose `Trust all and continue`; later, /hooks shows them"
+        )
     elif is_mod:
         out.print(
             f"Claude Code loads the mod of {str(mod_folder())!r}: it sees each result of a tool"
