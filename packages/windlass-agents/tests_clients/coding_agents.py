@@ -26,7 +26,7 @@ from tests_clients import many_lines
 from tests_clients.model_server import MODEL, REFERENCE, Exchange, ModelServer
 from tests_clients.plans import write_project
 from tests_clients.responses_model import MODEL as CODEX_MODEL
-from windlass_agents import agents, client
+from windlass_agents import client
 from windlass_agents.agents import EVENTS
 from windlass_agents.installing import hook_command
 from windlass_agents.mod_files import mod_files
@@ -225,8 +225,13 @@ class Desk:
 
     # ---- opencode ---------------------------------------------------------------------
 
-    def opencode(self, prompt: str, plugin: str | None = None, *more: str) -> str:
-        """Run opencode to its end, with the text of a plugin if there is one; the session."""
+    @property
+    def plugin(self) -> Path:
+        """The file of the plugin for opencode."""
+        return self.home / ".config" / "opencode" / "plugin" / "windlass.js"
+
+    def opencode(self, prompt: str, *more: str) -> str:
+        """Run opencode to its end; the session."""
         configured = self.home / ".config" / "opencode"
         for folder in (configured, self.project / ".opencode"):
             # It waits for the types of plugins to be installed, unless they seem to be.
@@ -234,10 +239,6 @@ class Desk:
             packages = {"": {"dependencies": {"@opencode-ai/plugin": OPENCODE}}}
             locked = json.dumps({"packages": packages})
             (folder / "package-lock.json").write_text(locked, encoding="utf-8")
-        if plugin is not None:
-            path = configured / "plugin" / "windlass.js"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(plugin, encoding="utf-8")
         options = {"baseURL": f"http://127.0.0.1:{self.model.port}/v1", "apiKey": "sk-test"}
         said = {
             "model": f"anthropic/{MODEL}",
@@ -388,11 +389,6 @@ def answering(state: Path) -> Iterator[None]:
     finally:
         server.terminate()
         server.wait()
-
-
-def plugin_text() -> str:
-    """The plugin of opencode as it is shipped."""
-    return Path(agents.__file__).with_name("opencode.js").read_text(encoding="utf-8")
 
 
 def session_of(agent: subprocess.Popen[str]) -> str:

@@ -93,7 +93,7 @@ def opencode_plan(folder: Path) -> Plan:
 
 
 def codex_plan() -> Plan:
-    """15 answers of a model in Codex: what a shell says, some of it long, as in any such session."""
+    """15 answers of a model in Codex, which does nearly all in a shell."""
 
     def shell(command: str) -> Call:
         return "exec_command", {"cmd": command}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from tests_clients.coding_agents import HOOK, Desk, Noted, asked, plugin_text
+from tests_clients.coding_agents import HOOK, Desk, Noted, asked
 from tests_clients.model_server import Exchange, Usage, blocks
 from tests_clients.plans import claude_plan, codex_plan, opencode_plan
 from windlass.caching.rates import cost
@@ -86,8 +86,9 @@ def codex_session(desk: Desk, *, hooked: bool) -> Session:
 def opencode_session(desk: Desk, *, plugin: bool) -> Session:
     """25 answers in opencode."""
     desk.model.plans = {"long": opencode_plan(desk.project)}
-    name = desk.opencode("plan:long", plugin_text() if plugin else None)
-    return _session(desk, "opencode", name)
+    if plugin:
+        desk.windlass("agent", "install", "opencode", "--user")
+    return _session(desk, "opencode", desk.opencode("plan:long"))
 
 
 @dataclass(frozen=True)

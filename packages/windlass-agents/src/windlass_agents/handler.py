@@ -53,7 +53,7 @@ _MOST_SESSIONS: Final = 100
 _MOST_THREADS: Final = 12
 """Conversations that are kept in memory; one more is read anew when it goes on."""
 _LOGIN_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
-"""Where commands are found in any login shell: Codex runs its own in one, which makes its own path."""
+"""Where any login shell finds commands: Codex runs those of its model in one."""
 _STORED_EVERY_S: Final = 60.0
 """Seconds between two times that a session which goes on is put into the store."""
 
