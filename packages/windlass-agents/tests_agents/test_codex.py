@@ -116,13 +116,18 @@ def test_where_it_is_not_recorded_how_a_command_ended_its_result_stays(rollout: 
     assert rollout.outcomes() == ["unknown shape", "shortened"]
 
 
-@pytest.mark.parametrize("is_recorded", [True, False])
-def test_what_a_script_of_the_model_called_stays(rollout: Rollout, *, is_recorded: bool) -> None:
+def test_what_a_script_of_the_model_called_stays(rollout: Rollout) -> None:
     rollout.add(ran("c1"), ended("exec-1", 0))
-    if not is_recorded:
-        rollout.path.unlink()
     assert rollout.tell(log(), "exec-1") is None
-    assert rollout.outcomes() == ["unknown shape"]
+    assert rollout.agent.tell(codex(log(), "exec-2")) is None
+    assert rollout.outcomes() == ["unknown shape"] * 2
+
+
+def test_in_a_session_that_is_not_recorded_results_stay(rollout: Rollout) -> None:
+    assert rollout.agent.tell(codex(log(), transcript_path=None)) is None
+    rollout.path.unlink()
+    assert rollout.tell(log(), "c2") is None
+    assert rollout.outcomes() == ["unknown shape"] * 2
 
 
 def test_a_result_that_was_waited_for_is_that_of_the_call_that_waits(rollout: Rollout) -> None:

@@ -169,7 +169,7 @@ class Codex:
             return None if moment is None else SessionEvent(place, moment)
         found = shape_of(CODEX, _tool(payload), payload.get("tool_response"))
         call_id = str(payload.get("tool_use_id") or "")
-        ended = _ended(place.transcript, call_id, is_command=_tool(payload) == _SHELL)
+        ended = _ended(payload, call_id, place.transcript)
         arguments = payload.get("tool_input")
         return ToolEvent(
             place=place,
@@ -195,17 +195,19 @@ _MOST_SAID: Final = 9_900
 """Bytes of a reason that Codex shows whole, a line before it left out."""
 
 
-def _ended(rollout: Path | None, call_id: str, *, is_command: bool) -> EndedCall | None:
+def _ended(payload: Mapping[str, Any], call_id: str, rollout: Path | None) -> EndedCall | None:
     """Return the call of the model whose result Codex is about to show.
 
     None: a script of the model made it, or it is not known how the command ended.
     """
-    if rollout is not None:
-        with suppress(OSError):
-            ended = ended_call(rollout, call_id)
-            is_told = ended is not None and (ended.exit_code is not None or not is_command)
-            return ended if is_told else None
-    return None if call_id.startswith(_SCRIPT) else EndedCall(call_id, None)
+    if "transcript_path" not in payload:
+        return None if call_id.startswith(_SCRIPT) else EndedCall(call_id, None)
+    ended = None
+    with suppress(OSError):
+        ended = None if rollout is None else ended_call(rollout, call_id)
+    if ended is not None and ended.exit_code is None and _tool(payload) == _SHELL:
+        return None
+    return ended
 
 
 def _fits_codex(text: str, original: str) -> bool:

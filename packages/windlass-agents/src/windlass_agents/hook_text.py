@@ -37,6 +37,10 @@ from windlass_agents.trial import Proof, ShortenedResult
 
 _MOST: Final = 20
 """Sessions that are listed."""
+_SCRIPTS: Final = (
+    "models that call tools from scripts (in Codex 0.171.0 all but GPT-5.5) get results as they are"
+)
+"""What the hook of Codex leaves alone: something else in the place of a result ends a script."""
 
 
 def print_proof(proof: Proof) -> None:
@@ -84,6 +88,7 @@ def print_notes_of_install(agent: str, scope: Scope, plugin: Path | None, *, is_
             f"Codex skips a hook until you trust it: start codex {where}, look at the hooks it asks"
             " about and choose `Trust all and continue`; later, /hooks shows them"
         )
+        out.print(_SCRIPTS)
     elif is_mod:
         out.print(
             f"Claude Code loads the mod of {str(mod_folder())!r}: it sees each result of a tool"
@@ -145,6 +150,8 @@ def _lines_of(agent: AgentStatus) -> list[str]:
         f" {each.path}" + (", but disableAllHooks is set" if each.disabled else "")
         for each in agent.installed
     ]
+    if agent.agent == "codex":
+        lines.append(f"  {_SCRIPTS}")
     if agent.agent == "claude-code":
         why = why_no_mod(agent.version)
         if doors == {"hook", "mod"}:
