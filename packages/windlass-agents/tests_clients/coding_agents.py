@@ -309,24 +309,25 @@ class Desk:
         os.close(side)
         settings, until = self.home / ".codex" / "config.toml", time.monotonic() + LONGEST_S
         asked: list[str] = []
-        shown = ""
+        shown, answered = "", time.monotonic()
         try:
             while "trusted_hash" not in settings.read_text(encoding="utf-8"):
                 assert time.monotonic() < until, shown[-2_000:]
-                if not select.select([terminal], [], [], 0.2)[0]:
-                    continue
-                data = os.read(terminal, 1 << 16)
+                if asked and time.monotonic() - answered > _TRY_AGAIN_S:
+                    asked.pop()  # it was too early
+                is_written = select.select([terminal], [], [], 0.2)[0]
+                data = os.read(terminal, 1 << 16) if is_written else b""
                 # A terminal says where its cursor is when it is asked.
                 for _ in range(data.count(b"\x1b[6n")):
                     os.write(terminal, b"\x1b[1;1R")
                 shown += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", " ", data.decode(errors="replace"))
-                for question, keys in _TRUST.items():
-                    words = r"\s+".join(map(re.escape, question.split()))
-                    if question not in asked and re.search(words, shown):
-                        asked.append(question)
+                for what, (words, keys) in _TRUST.items():
+                    if what not in asked and re.search(words.replace(" ", r"\s+"), shown):
+                        asked.append(what)
                         for key in keys:
                             time.sleep(0.5)
                             os.write(terminal, key)
+                        answered = time.monotonic()
         finally:
             agent.kill()
             agent.wait()
@@ -334,6 +335,7 @@ class Desk:
         return asked
 
 
+_TRY_AGAIN_S = 15
 _CODEX = """\
 model_provider = "scripted"
 [model_providers.scripted]
@@ -345,11 +347,14 @@ env_key = "OPENAI_API_KEY"
 enabled = false
 """
 _TRUST = {
-    "Trust this folder?": [b"\r"],
-    "Try new model": [b"2", b"\r"],
-    "hooks are new or changed": [b"2", b"\r"],
+    "folder": ("Trust this folder|if you trust these files|decision will be saved", [b"\r"]),
+    "model": ("Try new model|Use existing model", [b"2", b"\r"]),
+    "hooks": ("are new or changed|Trust all and continue|won't run", [b"2", b"\r"]),
 }
-"""What Codex asks in a new folder, and what its user answers."""
+"""What Codex asks in a new folder, by its words, and what its user answers.
+
+A terminal is sent what differs from what it shows, so that not all of them need come in one piece.
+"""
 
 
 @contextmanager

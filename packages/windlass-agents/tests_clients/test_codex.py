@@ -120,7 +120,7 @@ def test_a_hook_runs_when_it_is_trusted_and_not_before(new_desk: NewDesk) -> Non
     assert "Trust all and continue" in said
     session = desk.codex("plan:short")
     assert desk.lines("codex", session) == []
-    assert desk.trust_in_codex() == ["Trust this folder?", "hooks are new or changed"]
+    assert desk.trust_in_codex() == ["folder", "hooks"]
     session = desk.codex("plan:short")
     assert [line.outcome for line in desk.lines("codex", session)] == ["shortened"]
     desk.windlass("agent", "uninstall", "codex")

@@ -205,10 +205,6 @@ def print_hook_report(report: HookReport) -> None:
         out.print("too few sessions to compare those with the hook with those held out")
 
 
-def _shortened(session: HookedSession) -> NumberCell:
-    return NumberCell("held out" if session.held_out else f"{session.shortened:,}")
-
-
 def _between(interval: Interval) -> str:
     low, high = (f"{'-' if amount < 0 else '+'}{money(abs(amount))}" for amount in interval)
     return f"{low} to {high} (95 of 100 cases)"
