@@ -159,6 +159,28 @@ def test_a_command_that_is_waited_for_is_shortened_where_it_ends(desk: Desk) -> 
     assert (status["taken"], status["not_taken"]) == (1, {})
 
 
+def test_a_subagent_is_a_conversation_of_its_own(desk: Desk) -> None:
+    log = shell(build_log(400))
+    spawn: Call = ("multi_agent_v1/spawn_agent", {"message": "plan:left"})
+    wait = shell("while [ ! -e ended ]; do sleep 0.1; done", yield_time_ms=60_000)
+    desk.model.plans = {
+        "main": [[spawn], [wait], [log], [log]],
+        "left": [[log], [shell("touch ended")]],
+    }
+    session = desk.codex("plan:main")
+    lines = [one for one in desk.lines("codex", session) if one.outcome == "shortened"]
+    left, *main = sorted(lines, key=lambda one: one.thread == "")
+    assert [left.because, *(one.because for one in main)] == ["compress", "compress", "repeat"]
+    for plan in ("main", "left"):
+        steps = [one for one in desk.exchanges if one.plans[-1] == plan]
+        assert list(broken_rules(steps)) == [], plan
+    status = json.loads(desk.windlass("agent", "status", "--json"))
+    assert (status["taken"], status["not_taken"]) == (3, {})
+    [told] = json.loads(desk.windlass("agent", "report", "--json"))["sessions"]
+    assert (told["calls"], told["shortened"]) == (len(desk.exchanges), 3)
+    assert all(desk.recall_all().values())
+
+
 # ---- what stays -----------------------------------------------------------------------
 
 
