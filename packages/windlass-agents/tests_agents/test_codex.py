@@ -45,6 +45,23 @@ def test_what_codex_has_in_another_shape_stays(tmp_path: Path) -> None:
     assert [line.outcome for line in agent.lines()] == ["unknown shape"]
 
 
+@pytest.mark.parametrize("more", [{}, {"isError": True}, {"structuredContent": {"a": 1}}])
+def test_the_only_text_of_an_mcp_tool_is_shortened(tmp_path: Path, more: dict[str, Any]) -> None:
+    agent = HookedAgent(tmp_path, name="codex")
+    result = {"content": [{"type": "text", "text": log()}], **more}
+    told = agent.tell(codex(result, tool_name="mcp__table__records"))
+    assert (told is None) == bool(more)
+
+
+def test_what_codex_would_cut_itself_is_no_saving(tmp_path: Path) -> None:
+    agent = HookedAgent(tmp_path, name="codex")
+    result = {"content": [{"type": "text", "text": log(2_000)}]}
+    agent.tell(codex(result, tool_name="mcp__table__records"))
+    [line] = agent.lines()
+    assert line.cut
+    assert kept(agent.journal, line.original).text == log(2_000)
+
+
 # ---- what Codex records beside ---------------------------------------------------------
 
 Item = dict[str, Any]

@@ -181,6 +181,23 @@ def test_a_subagent_is_a_conversation_of_its_own(desk: Desk) -> None:
     assert all(desk.recall_all().values())
 
 
+def test_what_an_mcp_tool_says_is_shortened(desk: Desk) -> None:
+    settings = desk.home / ".codex" / "config.toml"
+    command, *arguments = desk.mcp_command()
+    server = f"[mcp_servers.table]\ncommand = {json.dumps(command)}\nargs = {arguments}\n"
+    settings.write_text(f"{settings.read_text('utf-8')}\n{server}", "utf-8")
+    desk.model.plans = {"table": [[("mcp__table/records", {"count": 60})]]}
+    session = desk.codex("plan:table")
+    [said] = texts(desk, session)
+    assert "Quito" in said
+    assert len(said) < len(records(60)) / 2
+    [line] = desk.lines("codex", session)
+    assert desk.recall(line.original).rstrip("\n") == records(60)
+    assert list(broken_rules(asked(desk.exchanges, session))) == []
+    status = json.loads(desk.windlass("agent", "status", "--json"))
+    assert (status["taken"], status["not_taken"]) == (1, {})
+
+
 # ---- what stays -----------------------------------------------------------------------
 
 
@@ -193,16 +210,4 @@ def test_a_script_of_the_model_gets_results_as_they_are(desk: Desk) -> None:
     [said] = texts(desk, session)
     assert said.startswith("Script completed")
     assert said.count("Compiling unit_") == 400
-    assert [line.outcome for line in desk.lines("codex", session)] == ["unknown shape"]
-
-
-def test_what_an_mcp_tool_says_stays(desk: Desk) -> None:
-    settings = desk.home / ".codex" / "config.toml"
-    command, *arguments = desk.mcp_command()
-    server = f"[mcp_servers.table]\ncommand = {json.dumps(command)}\nargs = {arguments}\n"
-    settings.write_text(f"{settings.read_text('utf-8')}\n{server}", "utf-8")
-    desk.model.plans = {"table": [[("mcp__table/records", {"count": 60})]]}
-    session = desk.codex("plan:table")
-    [said] = texts(desk, session)
-    assert said.endswith(records(60))
     assert [line.outcome for line in desk.lines("codex", session)] == ["unknown shape"]

@@ -177,7 +177,7 @@ class Codex:
             tool=_tool(payload),
             arguments=arguments if isinstance(arguments, Mapping) else {},
             text=None if found is None or ended is None else found[1],
-            shown_chars=0 if found is None else len(found[1]),
+            shown_chars=0 if found is None else min(len(found[1]), _MOST_SHOWN),
             fits=_fits_codex,
             as_shown=str if ended is None else partial(_with_exit_code, ended.exit_code),
         )
@@ -191,6 +191,8 @@ class Codex:
 _SHELL: Final = "Bash"
 _SCRIPT: Final = "exec-"
 """How the calls begin that a script of the model makes."""
+_MOST_SHOWN: Final = 48_000
+"""Characters that Codex shows of a result; what a command says it cuts before it tells a hook."""
 _MOST_SAID: Final = 9_900
 """Bytes of a reason that Codex shows whole, a line before it left out."""
 
