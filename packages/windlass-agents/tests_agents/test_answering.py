@@ -476,37 +476,3 @@ def test_an_error_of_ours_is_noted_and_forgotten(
             agent.tell(after(bash(log()), "c2"))
     assert way_back(agent.result(after(bash(log()), "c3"))["stdout"])
     assert [line.outcome for line in agent.lines()] == ["shortened", "error", "shortened"]
-
-
-# ---- Codex ----------------------------------------------------------------------------
-
-
-def codex(text: Any, call_id: str = "c1", **keys: Any) -> dict[str, Any]:
-    return {**after(text, call_id), "model": "gpt-5.5", "turn_id": "t1", **keys}
-
-
-def test_codex_is_told_the_short_form_as_a_reason(tmp_path: Path) -> None:
-    agent = HookedAgent(tmp_path, name="codex")
-    told = agent.tell(codex(log()))
-    assert told.keys() == {"decision", "reason"}
-    assert told["decision"] == "block"
-    assert len(told["reason"]) < len(log()) / 2
-    (line,) = agent.lines()
-    assert kept(agent.journal, line.original).text == log()
-    assert [one.model for one in agent.journal.calls("codex", SESSION)] == ["openai/gpt-5.5"]
-
-
-def test_what_codex_saw_before_is_referred_to_and_a_compaction_forgets_it(tmp_path: Path) -> None:
-    agent = HookedAgent(tmp_path, name="codex")
-    assert agent.tell(codex(listing())) is None
-    assert agent.tell(codex(listing(), "c2"))["reason"].startswith("[Same as")
-    assert agent.tell(codex(listing(), "c3", agent_id="left")) is None
-    compacted = {"session_id": SESSION, "hook_event_name": "SessionStart", "source": "compact"}
-    agent.tell(compacted)
-    assert agent.tell(codex(listing(), "c4")) is None
-
-
-def test_what_codex_has_in_another_shape_stays(tmp_path: Path) -> None:
-    agent = HookedAgent(tmp_path, name="codex")
-    assert agent.tell(codex({"content": [{"type": "text", "text": log()}]})) is None
-    assert [line.outcome for line in agent.lines()] == ["unknown shape"]

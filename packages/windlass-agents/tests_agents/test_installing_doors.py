@@ -150,7 +150,7 @@ def test_codex_gets_a_hook_and_the_step_of_trust_is_told(desk: Desk) -> None:
     hooks = desk.settings(path)["hooks"]
     assert tuple(hooks) == CODEX_EVENTS
     assert hooks["PostToolUse"][0]["hooks"][0]["command"].endswith("agent run codex")
-    assert "trust it there with /hooks" in said.out
+    assert "`Trust all and continue`" in said.out
     told = desk.line("agent", "status").out
     assert f"codex (0.171.0): the hook is installed for this user, {path}" in told
     refused = desk.line("agent", "install", "codex", "--mcp")

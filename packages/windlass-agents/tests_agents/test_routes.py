@@ -324,6 +324,13 @@ def test_the_line_says_what_the_report_says(inside: Inside, tmp_path: Path) -> N
 # ---- what is no such request --------------------------------------------------------------
 
 
+def test_a_client_behind_a_proxy_may_name_the_host(inside: Inside) -> None:
+    body = json.dumps({"agent": "opencode", "event": {"session": "s1", "tool": "x", "text": log()}})
+    status, told = inside.post("http://localhost/result", body.encode())
+    assert status == 200
+    assert len(told["text"]) < len(log()) / 2
+
+
 def test_other_requests_are_refused_in_words_of_http(inside: Inside) -> None:
     good = json.dumps({"agent": "claude-code", "event": {}}).encode()
     assert inside.post("/other", good)[0] == 404

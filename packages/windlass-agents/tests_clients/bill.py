@@ -1,4 +1,4 @@
-"""What the sessions of 25 answers cost with the hook and without, by the prices of Windlass.
+"""What the long sessions cost with the hook and without, by the prices of Windlass.
 
     make clients                                    prints it after the tests
     .venv/bin/python -m tests_clients.bill    runs these sessions alone
@@ -14,14 +14,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests_clients.coding_agents import AGENTS, Desk, answering, is_installed
+from tests_clients.coding_agents import AGENTS, CODEX, Desk, answering, is_installed
 from tests_clients.model_server import MODEL, ModelServer
-from tests_clients.sessions import Pair, Work, pair_of
+from tests_clients.responses_model import MODEL as CODEX_MODEL
+from tests_clients.responses_model import ResponsesServer
+from tests_clients.sessions import Pair, Work, codex_pair, pair_of
 
 
 def table(pairs: Sequence[tuple[str, Pair]]) -> Iterator[str]:
     """The lines of the table, from each agent and its sessions."""
-    yield f"model {MODEL}, 25 answers with long results; tokens as its cache counts them"
+    yield (
+        f"25 answers of {MODEL}, in Codex 15 of {CODEX_MODEL}, with long results; tokens as its"
+        " cache counts them"
+    )
     yield (
         f"{'':22}hook{'requests':>10}{'read':>12}{'written':>10}{'output':>8}{'dollars':>9}  saved"
     )
@@ -59,11 +64,13 @@ def main() -> None:
         answering(Path(folder)),
     ):
 
-        def make() -> Desk:
-            model = running.enter_context(ModelServer({}).running())
+        def make(server: type[ModelServer] = ModelServer) -> Desk:
+            model = running.enter_context(server({}).running())
             return Desk(Path(tempfile.mkdtemp(dir=folder)), model, Path(folder))
 
         pairs = [(agent, pair_of(agent, make)) for agent in AGENTS if is_installed(agent)]
+        if is_installed("Codex"):
+            pairs.append((f"Codex {CODEX}", codex_pair(lambda: make(ResponsesServer))))
     print("\n".join(table(pairs)))  # noqa: T201
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import re
+import select
 import shlex
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +25,8 @@ import windlass_agents
 from tests_clients import many_lines
 from tests_clients.model_server import MODEL, REFERENCE, Exchange, ModelServer
 from tests_clients.plans import write_project
-from windlass_agents import agents, client
+from tests_clients.responses_model import MODEL as CODEX_MODEL
+from windlass_agents import client
 from windlass_agents.agents import EVENTS
 from windlass_agents.installing import hook_command
 from windlass_agents.mod_files import mod_files
@@ -29,6 +36,7 @@ MODULES = ROOT / ".venv-clients" / "node_modules"
 CLAUDE = {"2.1.121": "claude-code-oldest", "2.1.331": "claude-code-newest"}
 """The versions of Claude Code that are tried, and the folder of each."""
 OPENCODE = "1.18.33"
+CODEX = "0.171.0"
 AGENTS = (*(f"Claude Code {version}" for version in CLAUDE), f"opencode {OPENCODE}")
 WINDLASS = Path(sys.executable).with_name("windlass")
 HOOK = f"{WINDLASS} agent run claude-code"
@@ -54,11 +62,13 @@ def claude_binary(version: str) -> Path:
 
 
 OPENCODE_BINARY = MODULES / "opencode-linux-x64" / "bin" / "opencode"
+CODEX_BINARY = MODULES / "codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
 
 
 def is_installed(agent: str) -> bool:
-    """Whether one of AGENTS is here: opencode is pinned for Linux on x86-64 alone."""
-    return not agent.startswith("opencode") or OPENCODE_BINARY.exists()
+    """Whether an agent is here: some are pinned for Linux on x86-64 alone."""
+    name = agent.partition(" ")[0]
+    return {"opencode": OPENCODE_BINARY, "Codex": CODEX_BINARY}.get(name, MODULES).exists()
 
 
 @dataclass(frozen=True)
@@ -267,8 +277,13 @@ class Desk:
 
     # ---- opencode ---------------------------------------------------------------------
 
-    def opencode(self, prompt: str, plugin: str | None = None, *more: str) -> str:
-        """Run opencode to its end, with the text of a plugin if there is one; the session."""
+    @property
+    def plugin(self) -> Path:
+        """The file of the plugin for opencode."""
+        return self.home / ".config" / "opencode" / "plugin" / "windlass.js"
+
+    def opencode(self, prompt: str, *more: str) -> str:
+        """Run opencode to its end; the session."""
         configured = self.home / ".config" / "opencode"
         for folder in (configured, self.project / ".opencode"):
             # It waits for the types of plugins to be installed, unless they seem to be.
@@ -276,10 +291,6 @@ class Desk:
             packages = {"": {"dependencies": {"@opencode-ai/plugin": OPENCODE}}}
             locked = json.dumps({"packages": packages})
             (folder / "package-lock.json").write_text(locked, encoding="utf-8")
-        if plugin is not None:
-            path = configured / "plugin" / "windlass.js"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(plugin, encoding="utf-8")
         options = {"baseURL": f"http://127.0.0.1:{self.model.port}/v1", "apiKey": "sk-test"}
         said = {
             "model": f"anthropic/{MODEL}",
@@ -306,6 +317,109 @@ class Desk:
             text=True,
         )
         return session_of(started)
+
+    # ---- Codex ------------------------------------------------------------------------
+
+    def codex_environment(self) -> dict[str, str]:
+        """The variables of Codex, whose settings are written where they are not there yet."""
+        path = self.home / ".codex" / "config.toml"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(_CODEX.format(port=self.model.port), encoding="utf-8")
+        return {**self.environment(), "OPENAI_API_KEY": "sk-test", "TERM": "xterm-256color"}
+
+    def codex(self, prompt: str, *words: str, model: str = CODEX_MODEL) -> str:
+        """Run Codex to its end without a terminal; the session.
+
+        `words` stand between `codex exec` with its options and the prompt.
+        """
+        options = ("--json", "--skip-git-repo-check", "--sandbox", "danger-full-access")
+        started = subprocess.Popen(
+            [str(CODEX_BINARY), "exec", "--model", model, *options, *words, prompt],
+            cwd=self.project,
+            env=self.codex_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return session_of(started)
+
+    def trust_in_codex(self) -> list[str]:
+        """Do in Codex's terminal what its user does about new hooks; what was asked, in order."""
+        asked: list[str] = []
+        until = time.monotonic() + LONGEST_S
+        while not self._is_trusted():
+            assert time.monotonic() < until, asked
+            self._answer_codex(asked, until)
+        return asked
+
+    def _is_trusted(self) -> bool:
+        self.codex_environment()
+        settings = self.home / ".codex" / "config.toml"
+        return "trusted_hash" in settings.read_text(encoding="utf-8")
+
+    def _answer_codex(self, asked: list[str], until: float) -> None:
+        """Answer what Codex asks in a terminal, for as long as it runs and until it trusts."""
+        terminal, side = pty.openpty()
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("4H", 45, 120, 0, 0))
+        agent = subprocess.Popen(
+            [str(CODEX_BINARY), "--model", CODEX_MODEL],
+            cwd=self.project,
+            env=self.codex_environment(),
+            stdin=side,
+            stdout=side,
+            stderr=side,
+            start_new_session=True,
+        )
+        os.close(side)
+        shown, answered = "", dict[str, float]()
+        # On a slow machine it ends where its questions to the terminal are answered late.
+        with suppress(OSError):
+            while not self._is_trusted():
+                assert time.monotonic() < until, shown[-2_000:]
+                is_written = select.select([terminal], [], [], 0.2)[0]
+                data = os.read(terminal, 1 << 16) if is_written else b""
+                # A terminal says where its cursor is when it is asked.
+                for _ in range(data.count(b"\x1b[6n")):
+                    os.write(terminal, b"\x1b[1;1R")
+                shown += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", " ", data.decode(errors="replace"))
+                for what, (words, keys) in _TRUST.items():
+                    is_asked = re.search(words.replace(" ", r"\s+"), shown)
+                    # A key that came too early is typed again, at the last question alone.
+                    is_last = bool(answered) and what == list(answered)[-1]
+                    is_late = is_last and time.monotonic() > answered[what] + _TRY_AGAIN_S
+                    if is_asked and (what not in answered or is_late):
+                        asked += [] if what in asked else [what]
+                        for key in keys:
+                            time.sleep(0.5)
+                            os.write(terminal, key)
+                        answered[what] = time.monotonic()
+        agent.kill()
+        agent.wait()
+        os.close(terminal)
+
+
+_TRY_AGAIN_S = 15
+_CODEX = """\
+model_provider = "scripted"
+[model_providers.scripted]
+name = "scripted"
+base_url = "http://127.0.0.1:{port}/v1"
+wire_api = "responses"
+env_key = "OPENAI_API_KEY"
+[analytics]
+enabled = false
+"""
+_TRUST = {
+    "folder": ("Trust this folder|if you trust these files|decision will be saved", [b"\r"]),
+    "model": ("Try new model|Use existing model", [b"2", b"\r"]),
+    "hooks": ("are new or changed|Trust all and continue|won't run", [b"2", b"\r"]),
+}
+"""What Codex asks in a new folder, by its words, and what its user answers.
+
+A terminal is sent what differs from what it shows, so that not all of them need come in one piece.
+"""
 
 
 _AHEAD = """
@@ -366,11 +480,6 @@ def answering(
         server.wait()
 
 
-def plugin_text() -> str:
-    """The plugin of opencode as it is shipped."""
-    return Path(agents.__file__).with_name("opencode.js").read_text(encoding="utf-8")
-
-
 def session_of(agent: subprocess.Popen[str]) -> str:
     """Wait for an agent that must succeed; the name of its session."""
     try:
@@ -379,7 +488,8 @@ def session_of(agent: subprocess.Popen[str]) -> str:
         agent.kill()
     assert agent.returncode == 0, f"{output[-2_000:]}\n{errors[-2_000:]}"
     told: Mapping[str, Any] = json.loads(output.splitlines()[0])
-    return str(told.get("session_id") or told["sessionID"])
+    names = (told.get(name) for name in ("session_id", "sessionID", "thread_id"))
+    return next(str(name) for name in names if name)
 
 
 def asked(exchanges: Sequence[Exchange], session: str, agent: str = "") -> list[Exchange]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import pytest
 
@@ -14,7 +14,13 @@ from tests_clients.coding_agents import CLAUDE, Desk, answering
 from tests_clients.model_server import ModelServer
 from tests_clients.sessions import Pair, Work
 
-NewDesk: TypeAlias = Callable[[], Desk]
+
+class NewDesk(Protocol):
+    """Makes a home, whose model speaks the wire that is named."""
+
+    def __call__(self, server: type[ModelServer] = ModelServer) -> Desk: ...
+
+
 PAIRS = pytest.StashKey[list[tuple[str, Pair]]]()
 """The sessions whose bills are printed in the end."""
 WORK = pytest.StashKey[dict[str, Work]]()
@@ -45,8 +51,8 @@ def new_desk(tmp_path_factory: pytest.TempPathFactory, state: Path) -> Iterator[
     """Makes homes, each with a model of its own."""
     with ExitStack() as running:
 
-        def make() -> Desk:
-            model = running.enter_context(ModelServer({}).running())
+        def make(server: type[ModelServer] = ModelServer) -> Desk:
+            model = running.enter_context(server({}).running())
             return Desk(tmp_path_factory.mktemp("home"), model, state)
 
         yield make

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from tests.validators.anthropic import problems
 from tests.validators.thinking import Thinking
@@ -31,6 +31,9 @@ _PLAN = re.compile(r"\bplan:(\w+)")
 REFERENCE = re.compile(r"result_[0-9a-f]{8}")
 LATEST = "THE-LATEST-REFERENCE"
 """In the arguments of a planned call: the last reference that stands in the results so far."""
+RUNNING = "THE-COMMAND-THAT-RUNS"
+"""An argument of a planned call: the number of the command that a result said last to run still."""
+_RUNNING = re.compile(r"running with session ID (\d+)")
 _LOOKBACK = 20
 
 Call: TypeAlias = tuple[str, Mapping[str, Any]]
@@ -87,6 +90,21 @@ class Exchange:
         return bool(self.body.get("tools"))
 
     @property
+    def said(self) -> list[Any]:
+        """The conversation in the request."""
+        return list(self.body["messages"])
+
+    @property
+    def signatures(self) -> list[str]:
+        """The signatures of the thinking in the request."""
+        return [
+            block["signature"]
+            for message in self.said
+            for block in blocks(message["content"])
+            if block["type"] == "thinking"
+        ]
+
+    @property
     def results(self) -> dict[str, str]:
         """The text of each tool result in the request, by the id of its call."""
         return {
@@ -127,6 +145,7 @@ class ModelServer:
         plans: Each by its name. The last words of the user that say `plan:NAME` choose one.
     """
 
+    path: ClassVar[str] = "/v1/messages"
     plans: Mapping[str, Plan]
     forgiven: str = "-"
     """How the sentences begin about what is wrong and is let through."""
@@ -160,20 +179,32 @@ class ModelServer:
     def answer(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> Exchange:
         """Take in a request."""
         with self._lock:
-            beta = headers.get("anthropic-beta", "")
-            read = self._thinking.read(body, beta)
-            wrong = [one for one in problems(body) if not one.startswith(self.forgiven)]
-            refused = "; ".join(wrong) or read.error or ""
-            exchange = Exchange(headers, body, refused, read.dropped)
-            if not refused:
-                answer = self._answer(exchange)
-                self._thinking.note(body, answer, beta)
-                usage = self._usage(body, answer)
-                exchange = replace(exchange, answer=answer, usage=usage)
+            exchange = self._take(headers, body)
             self.exchanges.append(exchange)
         return exchange
 
-    def _answer(self, exchange: Exchange) -> list[dict[str, Any]]:
+    def events(self, exchange: Exchange) -> Iterator[dict[str, Any]]:
+        """The answer, event by event."""
+        return _events(exchange)
+
+    def whole(self, exchange: Exchange) -> dict[str, Any]:
+        """The answer in one piece."""
+        return _message(exchange)
+
+    def _take(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> Exchange:
+        body, beta = without_billing_line(body), headers.get("anthropic-beta", "")
+        read = self._thinking.read(body, beta)
+        wrong = [one for one in problems(body) if not one.startswith(self.forgiven)]
+        refused = "; ".join(wrong) or read.error or ""
+        exchange = Exchange(headers, body, refused, read.dropped)
+        if refused:
+            return exchange
+        answer = self.next_answer(exchange)
+        self._thinking.note(body, answer, beta)
+        return replace(exchange, answer=answer, usage=self._usage(body, answer))
+
+    def next_answer(self, exchange: Exchange) -> list[dict[str, Any]]:
+        """What the plan says next: thinking, and calls or a text."""
         said = exchange.plans
         if not said or not exchange.calls_tools:  # a title
             return [{"type": "text", "text": "A short title."}]
@@ -205,7 +236,7 @@ class ModelServer:
                 marks.append(len(digests))
             written = json.dumps(bare, sort_keys=True)
             digests.append(hashlib.sha256((digests[-1] + written).encode()).hexdigest())
-            sums.append(sums[-1] + _tokens(bare))
+            sums.append(sums[-1] + tokens(bare))
         found = (
             at
             for mark in reversed(marks)
@@ -215,26 +246,31 @@ class ModelServer:
         read = sums[next(found, 0)]
         kept = max(read, sums[marks[-1]] if marks else 0)
         self._cached.update(digests[mark] for mark in marks)
-        output = sum(map(_tokens, answer))
+        output = sum(tokens(block) for block in answer)
         return Usage(read, kept - read, sums[-1] - kept, output)
 
 
 def _with_latest(given: Mapping[str, Any], exchange: Exchange) -> dict[str, Any]:
-    """Planned arguments with the reference that the model would have read."""
-    found = REFERENCE.findall("\n".join(exchange.results.values())) or [LATEST]
+    """Planned arguments with what the model would have read: a reference, a command that runs."""
+    said = "\n".join(exchange.results.values())
+    found, running = REFERENCE.findall(said) or [LATEST], _RUNNING.findall(said)
     return {
-        name: value.replace(LATEST, found[-1]) if isinstance(value, str) else value
+        name: int(running[-1])
+        if value == RUNNING
+        else value.replace(LATEST, found[-1])
+        if isinstance(value, str)
+        else value
         for name, value in given.items()
     }
 
 
-def _tokens(value: Any) -> int:
+def tokens(value: Any, counter: FamilyCounter = _COUNTER) -> int:
     """The tokens of what a block says: its texts and keys, not how JSON writes them."""
     if isinstance(value, Mapping):
-        return sum(_tokens(key) + _tokens(each) for key, each in value.items())
+        return sum(tokens(key, counter) + tokens(each, counter) for key, each in value.items())
     if isinstance(value, list):
-        return sum(map(_tokens, value))
-    return _COUNTER.text(str(value))
+        return sum(tokens(each, counter) for each in value)
+    return counter.text(str(value))
 
 
 def _in_order(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -328,22 +364,22 @@ def _handler(model: ModelServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            if not self.path.startswith("/v1/messages"):
+            if not self.path.startswith(model.path):
                 self._send(404, "application/json", b"{}")
                 return
             headers = {name.lower(): value for name, value in self.headers.items()}
-            exchange = model.answer(headers, without_billing_line(body))
+            exchange = model.answer(headers, body)
             if exchange.refused:
                 error = {"type": "invalid_request_error", "message": exchange.refused}
                 self._send_json(400, {"type": "error", "error": error})
             elif body.get("stream"):
                 events = [
                     f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
-                    for event in _events(exchange)
+                    for event in model.events(exchange)
                 ]
                 self._send(200, "text/event-stream", "".join(events).encode())
             else:
-                self._send_json(200, _message(exchange))
+                self._send_json(200, model.whole(exchange))
 
         def _send_json(self, status: int, value: Mapping[str, Any]) -> None:
             self._send(status, "application/json", json.dumps(value).encode())

@@ -108,6 +108,32 @@ def opencode_plan(folder: Path) -> Plan:
     return _turns(read, grep, mcp, bash, [[files], [files]])
 
 
+def codex_plan() -> Plan:
+    """15 answers of a model in Codex, which does nearly all in a shell."""
+
+    def shell(command: str) -> Call:
+        return "exec_command", {"cmd": command}
+
+    patch = "*** Begin Patch\n*** Add File: src/notes.py\n+NOTES = 1\n*** End Patch\n"
+    return [
+        [shell("git status --short; ls -R src docs")],
+        [shell("grep -rn 'def ' src")],
+        [shell("cat src/orders.py")],
+        [shell("sh run_tests.sh")],
+        [shell("sed -n 1,80p src/ledger.py"), shell("grep -n ledger_11 src/ledger.py")],
+        [("apply_patch", {"input": patch})],
+        [shell("sh run_tests.sh; exit 1")],
+        [shell(build_log(400))],
+        [shell("cat src/prices.py")],
+        [shell("grep -rn 'return' src/mail.py")],
+        [shell(build_log(2_000))],
+        [shell("cat src/orders.py")],
+        [shell("sh run_tests.sh")],
+        [shell("cat docs/*.md")],
+        [shell("cat src/notes.py")],
+    ]
+
+
 def _turns(
     read: Callable[[str], Call],
     grep: Callable[[str], Call],

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from tests_clients.coding_agents import HOOK, Desk, Noted, asked, plugin_text
-from tests_clients.model_server import MODEL, Exchange, Usage, blocks
-from tests_clients.plans import claude_plan, opencode_plan, work_plans
+from tests_clients.coding_agents import HOOK, Desk, Noted, asked
+from tests_clients.model_server import Exchange, Usage, blocks
+from tests_clients.plans import claude_plan, codex_plan, opencode_plan, work_plans
 from windlass.caching.rates import cost
 from windlass_agents.agent_events import Door
 
 TURNS = 25
-MODEL_NAME = f"anthropic/{MODEL}"
 
 
 @dataclass(frozen=True)
@@ -49,13 +48,14 @@ class Session:
     @property
     def dollars(self) -> float:
         """The bill, by the prices of Windlass."""
-        return sum(dollars_of(step.usage) for step in self.steps)
+        return sum(dollars_of(step.usage, step.body["model"]) for step in self.steps)
 
 
-def dollars_of(usage: Usage) -> float:
+def dollars_of(usage: Usage, model: str) -> float:
     read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
     tokens = read + written + usage.input_tokens
-    dollars = cost(MODEL_NAME, tokens, usage.output_tokens, read, written)
+    vendor = "openai" if model.startswith("gpt-") else "anthropic"
+    dollars = cost(f"{vendor}/{model}", tokens, usage.output_tokens, read, written)
     assert dollars is not None
     return dollars
 
@@ -95,7 +95,7 @@ class Work:
     @property
     def dollars(self) -> float:
         """The bill, by the prices of Windlass."""
-        return sum(dollars_of(one.usage) for one in self.exchanges)
+        return sum(dollars_of(one.usage, one.body["model"]) for one in self.exchanges)
 
 
 def work_session(desk: Desk, version: str, door: Door | None, *, pause: bool = False) -> Work:
@@ -112,11 +112,21 @@ def work_session(desk: Desk, version: str, door: Door | None, *, pause: bool = F
     return Work(desk, talk.session, talk.statuses)
 
 
+def codex_session(desk: Desk, *, hooked: bool) -> Session:
+    """15 answers in Codex, with the hook that is installed and trusted, or without."""
+    desk.model.plans = {"long": codex_plan()}
+    if hooked:
+        desk.windlass("agent", "install", "codex")
+        desk.trust_in_codex()
+    return _session(desk, "codex", desk.codex("plan:long"))
+
+
 def opencode_session(desk: Desk, *, plugin: bool) -> Session:
     """25 answers in opencode."""
     desk.model.plans = {"long": opencode_plan(desk.project)}
-    name = desk.opencode("plan:long", plugin_text() if plugin else None)
-    return _session(desk, "opencode", name)
+    if plugin:
+        desk.windlass("agent", "install", "opencode", "--user")
+    return _session(desk, "opencode", desk.opencode("plan:long"))
 
 
 @dataclass(frozen=True)
@@ -125,6 +135,11 @@ class Pair:
 
     without: Session
     hooked: Session
+
+
+def codex_pair(new_desk: Callable[[], Desk]) -> Pair:
+    """Both sessions of Codex."""
+    return Pair(*(codex_session(new_desk(), hooked=each) for each in (False, True)))
 
 
 def pair_of(agent: str, new_desk: Callable[[], Desk]) -> Pair:
@@ -146,22 +161,14 @@ def broken_rules(steps: list[Exchange]) -> Iterator[str]:
     for at, (before, after) in enumerate(pairwise(steps)):
         if _in_front(before) != _in_front(after):
             yield f"request {at + 1}: other tools"
-        if _said(before.body["system"]) != _said(after.body["system"]):
+        if _said(before.body.get("system")) != _said(after.body.get("system")):
             yield f"request {at + 1}: other system"
-        shared = len(before.body["messages"])
-        for place, (one, other) in enumerate(
-            zip(before.body["messages"], after.body["messages"][:shared], strict=True)
-        ):
+        shared = len(before.said)
+        for place, (one, other) in enumerate(zip(before.said, after.said[:shared], strict=True)):
             if _said(one) != _said(other):
                 yield f"request {at + 1}: message {place} is not what it was"
     signed = [block for step in steps[:-1] for block in step.answer if block["type"] == "thinking"]
-    sent = [
-        block
-        for message in steps[-1].body["messages"]
-        for block in blocks(message["content"])
-        if block["type"] == "thinking"
-    ]
-    if [one["signature"] for one in signed] != [one["signature"] for one in sent]:
+    if [one["signature"] for one in signed] != steps[-1].signatures:
         yield "thinking is missing"
 
 
@@ -189,12 +196,12 @@ def assert_kept_apart(steps: list[Exchange], lines: list[Noted]) -> dict[str, st
 
 def _in_front(step: Exchange) -> str:
     """The tools of a request without those that wait, which stand nowhere before they are found."""
-    return _said([tool for tool in step.body["tools"] if not tool.get("defer_loading")])
+    return _said([tool for tool in step.body.get("tools") or () if not tool.get("defer_loading")])
 
 
 def _said(value: Any) -> str:
     """A value without its cache marks, and a text as its block."""
-    if isinstance(value, dict) and "content" in value:
+    if isinstance(value, dict) and "type" not in value and "content" in value:
         value = {**value, "content": blocks(value["content"])}
     if isinstance(value, list):
         value = blocks(value)

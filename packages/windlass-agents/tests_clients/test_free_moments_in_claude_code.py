@@ -187,6 +187,8 @@ def test_the_bill_is_less_than_half(work: Callable[[str], Work]) -> None:
 def test_report_and_line_say_what_was_billed(work: Callable[[str], Work], name: str) -> None:
     done = work(name)
     [told] = json.loads(done.desk.windlass("agent", "report", "--json"))["sessions"]
-    billed = sum(dollars_of(one.usage) for one in done.exchanges if one.calls_tools)
+    billed = sum(
+        dollars_of(one.usage, one.body["model"]) for one in done.exchanges if one.calls_tools
+    )
     assert told["dollars"] == pytest.approx(billed, rel=WITHIN)
     assert told["calls"] == sum(one.calls_tools for one in done.exchanges)

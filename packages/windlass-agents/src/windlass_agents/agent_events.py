@@ -30,8 +30,15 @@ class AgentPlace:
     """The project."""
     transcript: Path | None = None
     """The file in which the agent records the session (None: it has none)."""
+    tells_view: bool = True
+    """Whether what its model has in view is read from that file, and not kept as it was told."""
     model: str | None = None
     """`provider/model`, where the agent says it."""
+
+    @property
+    def view(self) -> Path | None:
+        """Return the file from which is read what the model has in view (None: from none)."""
+        return self.transcript if self.tells_view else None
 
 
 @dataclass(frozen=True, slots=True)

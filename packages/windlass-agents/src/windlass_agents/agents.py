@@ -21,7 +21,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -37,6 +39,7 @@ from windlass_agents.agent_events import (
     SessionEvent,
     ToolEvent,
 )
+from windlass_agents.codex_rollouts import EndedCall, ended_call
 from windlass_agents.numbered_lines import NumberedLines
 from windlass_agents.shapes import CLAUDE_CODE, CODEX, shape_of, text_of_content
 
@@ -139,7 +142,8 @@ class ClaudeCode:
 class Codex:
     """The adapter of Codex, which calls hooks nearly as Claude Code does.
 
-    A hook replaces a result by blocking it: its model reads the reason, and nothing else.
+    A hook replaces a result by blocking it: its model reads the reason, and nothing else. Where a
+    script of the model made the call, that would end the script: such a result stays.
     """
 
     name = "codex"
@@ -150,31 +154,74 @@ class Codex:
         if not event or not payload.get("session_id"):
             raise ValueError("no hook_event_name and session_id")
         model, thread = payload.get("model"), payload.get("agent_id")
+        rollout = payload.get("transcript_path")
         place = AgentPlace(
             agent=self.name,
             session=str(payload["session_id"]),
             thread=thread if isinstance(thread, str) else "",
             folder=Path(str(payload.get("cwd") or ".")),
+            transcript=Path(rollout) if isinstance(rollout, str) and rollout else None,
+            tells_view=False,
             model=f"openai/{model}" if isinstance(model, str) and model else None,
         )
         if event != _AFTER:
             moment = _moment_of(payload)
             return None if moment is None else SessionEvent(place, moment)
         found = shape_of(CODEX, _tool(payload), payload.get("tool_response"))
+        call_id = str(payload.get("tool_use_id") or "")
+        ended = _ended(payload, call_id, place.transcript)
         arguments = payload.get("tool_input")
         return ToolEvent(
             place=place,
-            call_id=str(payload.get("tool_use_id") or ""),
+            call_id=call_id if ended is None else ended.call_id,
             tool=_tool(payload),
             arguments=arguments if isinstance(arguments, Mapping) else {},
-            text=None if found is None else found[1],
-            shown_chars=0 if found is None else len(found[1]),
+            text=None if found is None or ended is None else found[1],
+            shown_chars=0 if found is None else min(len(found[1]), _MOST_SHOWN),
+            fits=_fits_codex,
+            as_shown=str if ended is None else partial(_with_exit_code, ended.exit_code),
         )
 
     def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
         """Return what Codex reads: nothing where the result stays."""
         del payload
         return "" if text is None else json.dumps({"decision": "block", "reason": text})
+
+
+_SHELL: Final = "Bash"
+_SCRIPT: Final = "exec-"
+"""How the calls begin that a script of the model makes."""
+_MOST_SHOWN: Final = 48_000
+"""Characters that Codex shows of a result; what a command says it cuts before it tells a hook."""
+_MOST_SAID: Final = 9_900
+"""Bytes of a reason that Codex shows whole, a line before it left out."""
+
+
+def _ended(payload: Mapping[str, Any], call_id: str, rollout: Path | None) -> EndedCall | None:
+    """Return the call of the model whose result Codex is about to show.
+
+    None: a script of the model made it, or it is not known how the command ended.
+    """
+    if "transcript_path" not in payload:
+        return None if call_id.startswith(_SCRIPT) else EndedCall(call_id, None)
+    ended = None
+    with suppress(OSError):
+        ended = None if rollout is None else ended_call(rollout, call_id)
+    if ended is not None and ended.exit_code is None and _tool(payload) == _SHELL:
+        return None
+    return ended
+
+
+def _fits_codex(text: str, original: str) -> bool:
+    del original
+    return len(text.encode()) <= _MOST_SAID
+
+
+def _with_exit_code(exit_code: int | None, text: str) -> str:
+    """Return a result with what Codex itself would say of how the command ended."""
+    if exit_code is None:
+        return text
+    return f"Process exited with code {exit_code}\nOutput:\n{text}"
 
 
 def _moment_of(payload: Mapping[str, Any]) -> Moment | None:

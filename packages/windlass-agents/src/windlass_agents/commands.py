@@ -261,12 +261,12 @@ def _known(agent: str) -> str:
     )
 
 
-_MCP_INSTEAD = "`windlass mcp` gives it search and originals (docs/mcp.md)"
+_MCP_INSTEAD = "`windlass mcp` lets it search and fetch what is recorded (docs/mcp.md)"
 _WITHOUT_A_DOOR = {
-    "gemini-cli": "the model of Gemini CLI reads what a hook puts in the place of a result as an"
+    "gemini-cli": "the model of Gemini CLI reads what a hook says in the place of a result as an"
     f" error, so no hook is installed; {_MCP_INSTEAD}",
     "qwen-code": f"Qwen Code has no hook that replaces a result; {_MCP_INSTEAD}",
-    "cline": f"Cline's plugins are not supported yet; {_MCP_INSTEAD}",
+    "cline": f"there is no plugin of Windlass for Cline; {_MCP_INSTEAD}",
     "openhands": f"OpenHands has no hook that replaces a result; {_MCP_INSTEAD}",
     "aider": "aider has neither hooks nor MCP: there is nothing to install",
 }

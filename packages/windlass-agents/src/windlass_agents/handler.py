@@ -37,7 +37,7 @@ from windlass_agents.agent_events import (
     is_recall,
 )
 from windlass_agents.agent_threads import AgentThread, ShortForm, Tail
-from windlass_agents.agents import AGENTS, adapter_of
+from windlass_agents.agents import AGENTS, Codex, adapter_of
 from windlass_agents.hook_journal import HookJournal, HookLine, Outcome, text_hash
 from windlass_agents.options import HookOptions, read_options
 from windlass_agents.project_stores import usual_store
@@ -52,6 +52,8 @@ _MOST_SESSIONS: Final = 100
 """Sessions whose variables are kept."""
 _MOST_THREADS: Final = 12
 """Conversations that are kept in memory; one more is read anew when it goes on."""
+_LOGIN_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+"""Where any login shell finds commands: Codex runs those of its model in one."""
 _STORED_EVERY_S: Final = 60.0
 """Seconds between two times that a session which goes on is put into the store."""
 
@@ -327,8 +329,8 @@ class HookHandler:
 
             policy = policy_of(options.policy).policy
         tail = None
-        if place.transcript is not None:
-            tail = Tail(place.transcript, self._models.get((place.agent, place.session)))
+        if place.view is not None:
+            tail = Tail(place.view, self._models.get((place.agent, place.session)))
         journal = HookJournal(store)
         own = place.agent, place.session
         return AgentThread(
@@ -345,7 +347,8 @@ class HookHandler:
 def _way_back(options: HookOptions, store: Path, request: HookRequest) -> str:
     """Give the command that gets an original back, as a short form says it before the reference."""
     command = "windlass"
-    if shutil.which(command, path=request.variables.get("PATH")) is None:
+    path = _LOGIN_PATH if options.agent == Codex.name else request.variables.get("PATH")
+    if shutil.which(command, path=path) is None:
         command = shlex.quote(str(Path(sys.executable).with_name(command)))
     return f"{command} recall" + (f" --store {shlex.quote(str(store))}" if options.store else "")
 
@@ -397,9 +400,9 @@ def _left_alone(event: ToolEvent, options: HookOptions) -> tuple[Outcome, str] |
 
 
 def _note_call(journal: HookJournal, event: ToolEvent, line: HookLine, result: str | None) -> None:
-    """Note a call with what its model sees, where the agent keeps no transcript."""
+    """Note a call with what its model sees, where no transcript is read for that."""
     place = event.place
-    if place.transcript is None and result is not None:
+    if place.view is None and result is not None:
         call = SeenCall(
             event.call_id,
             event.tool,

@@ -38,6 +38,7 @@ from windlass.public import (
     read_bytes,
     reference_to,
 )
+from windlass_agents import codex_rollouts
 from windlass_agents.agent_events import SeenCall
 from windlass_agents.kept_compactions import SUFFIX, KeptCompactions
 from windlass_agents.kept_originals import originals_folder
@@ -367,14 +368,14 @@ def text_hash(text: str) -> str:
 
 def main_transcript(lines: Iterable[HookLine]) -> Path | None:
     """Return the transcript of a session, by the lines of its journal (None: it has none)."""
-    for line in lines:
+    for line in sorted(lines, key=lambda line: line.thread != ""):
         if line.transcript:
             path = Path(line.transcript)
-            return path.parents[1].with_suffix(".jsonl") if line.thread else path
+            return path.parents[1].with_suffix(".jsonl") if path.parent.name == SIDE else path
     return None
 
 
-def deliveries(lines: Iterable[HookLine], transcript: Path | None) -> dict[str, bool | None]:
+def deliveries(lines: Sequence[HookLine], transcript: Path | None) -> dict[str, bool | None]:
     """By the id of each call whose result was shortened: whether its model got the short form.
 
     None: the transcript does not tell, or not yet.
@@ -384,7 +385,9 @@ def deliveries(lines: Iterable[HookLine], transcript: Path | None) -> dict[str, 
     if transcript is None or not short:
         return got
     beside = transcript.with_suffix("") / SIDE
-    for path in (transcript, *(sorted(beside.glob("*.jsonl")) if beside.is_dir() else ())):
+    others = sorted(beside.glob("*.jsonl")) if beside.is_dir() else []
+    others += sorted({Path(line.transcript) for line in lines if line.transcript})
+    for path in dict.fromkeys((transcript, *others)):
         for call_id, result, block in _results(path):
             line = short.get(call_id)
             if line is None:
@@ -404,6 +407,8 @@ def _results(path: Path) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
     """Each result of a transcript: its call, what the agent keeps (None: nothing), its block."""
     with suppress(OSError), path.open("rb") as file:
         for data in file:
+            for call_id, output in codex_rollouts.results(data):
+                yield call_id, None, {"content": output}
             if b'"tool_result"' not in data:
                 continue
             with suppress(ValueError, RecursionError, TypeError, AttributeError):

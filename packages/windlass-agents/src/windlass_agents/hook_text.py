@@ -47,6 +47,10 @@ from windlass_agents.trial import (
 
 _MOST: Final = 20
 """Sessions that are listed."""
+_SCRIPTS: Final = (
+    "models that call tools from scripts (in Codex 0.171.0 all but GPT-5.5) get results as they are"
+)
+"""What the hook of Codex leaves alone: something else in the place of a result ends a script."""
 
 
 def print_proof(proof: Proof) -> None:
@@ -143,7 +147,12 @@ def print_notes_of_install(agent: str, scope: Scope, plugin: Path | None, *, is_
     if plugin is not None:
         out.print(f"to try it: claude --plugin-dir {plugin}")
     elif agent == "codex":
-        out.print("Codex asks before it runs a new hook: trust it there with /hooks")
+        where = "in this folder" if scope == "project" else "in any folder"
+        out.print(
+            f"Codex skips a hook until you trust it: start codex {where}, look at the hooks it asks"
+            " about and choose `Trust all and continue`; later, /hooks shows them"
+        )
+        out.print(_SCRIPTS)
     elif is_mod:
         out.print(
             f"Claude Code loads the mod of {str(mod_folder())!r}: it sees each result of a tool"
@@ -229,6 +238,8 @@ def _lines_of(agent: AgentStatus) -> list[str]:
         f" {each.path}" + (", but disableAllHooks is set" if each.disabled else "")
         for each in agent.installed
     ]
+    if agent.agent == "codex":
+        lines.append(f"  {_SCRIPTS}")
     if agent.agent == "claude-code":
         why = why_no_mod(agent.version)
         if doors == {"hook", "mod"}:
@@ -286,10 +297,6 @@ def print_hook_report(report: HookReport) -> None:
             out.print(f"with the hook less held out, a {what}: {_between(interval)}")
     if any(one.held_out for one in report.sessions) and report.per_session is None:
         out.print("too few sessions to compare those with the hook with those held out")
-
-
-def _shortened(session: HookedSession) -> NumberCell:
-    return NumberCell("held out" if session.held_out else f"{session.shortened:,}")
 
 
 def _between(interval: Interval) -> str:

@@ -11,9 +11,11 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any, Final, TypeAlias
 
 from windlass import __version__
 from windlass.public import UsageError
+from windlass_agents import client
 from windlass_agents._json_edit import with_element, with_member, without
 from windlass_agents.agent_events import Door
 from windlass_agents.agent_files import FileChange, Scope, parsed, put, read_text, value_at
@@ -290,10 +293,15 @@ def _is_our_server(entry: object) -> bool:
 
 
 def _plugin_text(options: HookOptions) -> str:
-    """Return the plugin for opencode, with the command that it runs."""
+    """Return the plugin for opencode, with what it asks."""
     source = resources.files("windlass_agents").joinpath("opencode.js").read_text("utf-8")
     command = [*hook_command(), "agent", "run", *options.arguments()]
-    return source.replace('["windlass", "agent", "run", "opencode"]', json.dumps(command))
+    source = source.replace('["windlass", "agent", "run", "opencode"]', json.dumps(command))
+    if hasattr(socket, "AF_UNIX"):
+        with suppress(OSError):  # without a folder of the user's own the command is run
+            path = json.dumps(client.mod_socket(client.own_folder()))
+            source = source.replace('const SOCKET = ""', f"const SOCKET = {path}")
+    return source
 
 
 # ---- what is there -------------------------------------------------------------------

@@ -1,10 +1,15 @@
-// Windlass for opencode: each result of a tool goes to `windlass agent run opencode`, which may
-// shorten it before the model sees it. Whatever fails, the result stays as it was.
+// Windlass for opencode: the server of Windlass says what the model is to see of each result of a
+// tool. Whatever fails, and what takes too long, leaves the result as it was.
 import { spawn } from "node:child_process"
 
+const SOCKET = "" // `windlass agent install opencode` fills in both; "": this system has no such sockets
 const COMMAND = ["windlass", "agent", "run", "opencode"]
-const WAIT_MS = 9500 // the command gives up before
+const OPTIONS = COMMAND.slice(COMMAND.indexOf("run") + 2)
+const WAIT_MS = 300
+const COMMAND_WAIT_MS = 9500 // the command gives up before
 const MOST_CHARS = 2_000_000 // of earlier results
+const MOST_MISSES = 3 // answers that did not come, one after the other
+const REST_MS = 60_000 // for which nobody is asked then
 const MOMENTS = {
   "session.created": "began",
   "session.compacted": "compacted",
@@ -12,16 +17,17 @@ const MOMENTS = {
   "session.deleted": "ended",
 }
 
-const ask = (payload) =>
+// Ask by the command, which starts the server where it does not run.
+const run = (event) =>
   new Promise((resolve) => {
     const child = spawn(COMMAND[0], COMMAND.slice(1), {
-      cwd: payload.folder,
+      cwd: event.folder,
       stdio: ["pipe", "pipe", "ignore"],
     })
     const timer = setTimeout(() => {
       child.kill("SIGKILL")
       resolve({})
-    }, WAIT_MS)
+    }, COMMAND_WAIT_MS)
     let answer = ""
     child.stdout.setEncoding("utf8").on("data", (piece) => (answer += piece))
     child.stdin.on("error", () => {}) // it ended without reading
@@ -34,8 +40,34 @@ const ask = (payload) =>
         resolve({})
       }
     })
-    child.stdin.end(JSON.stringify(payload))
+    child.stdin.end(JSON.stringify(event))
   })
+
+let misses = 0
+let restUntil = 0
+
+// The answer of the server; undefined: none came.
+const ask = async (route, event) => {
+  if (!SOCKET) return run(event)
+  if (Date.now() < restUntil) return
+  const body = JSON.stringify({ agent: "opencode", options: OPTIONS, event })
+  const request = { method: "POST", body, unix: SOCKET, signal: AbortSignal.timeout(WAIT_MS) }
+  try {
+    const reply = await fetch(`http://localhost/${route}`, request)
+    const answer = reply.ok ? await reply.json() : {}
+    misses = 0
+    return answer
+  } catch (error) {
+    if (error?.name !== "TimeoutError") {
+      const { session, folder, model } = event
+      restUntil = Infinity // the server does not run: it is started, and nobody waits for it
+      run({ session, folder, model, moment: "began" }).then(() => (restUntil = 0))
+    } else if (++misses === MOST_MISSES) {
+      misses = 0
+      restUntil = Date.now() + REST_MS
+    }
+  }
+}
 
 // What the model sees of earlier results: of before this process, or of the session of a fork.
 const earlierResults = async (client, id, callID) => {
@@ -64,10 +96,12 @@ export const Windlass = async ({ directory, client }) => {
     const thread = session === id ? {} : { thread: id }
     return { session, ...thread, folder: directory, model: models.get(id) }
   }
-  const begin = (id) => {
+  const begin = async (id) => {
     if (live.has(id)) return
     live.add(id)
-    ask({ ...place(id), moment: "began" }) // not waited for: the process that answers starts
+    const event = { ...place(id), moment: "began" }
+    if (SOCKET && !event.thread) await run(event) // it tells the environment, too
+    await ask("moment", event)
   }
   const earlier = async (id, callID) => {
     if (known.has(id)) return {}
@@ -84,8 +118,8 @@ export const Windlass = async ({ directory, client }) => {
       const { info, sessionID = info?.id } = event.properties
       if (event.type === "session.created" && info.parentID) parents.set(info.id, info.parentID)
       const moment = MOMENTS[event.type]
-      if (moment === "began") begin(sessionID)
-      else if (moment && sessionID) await ask({ ...place(sessionID), moment })
+      if (moment === "began") begin(sessionID) // not waited for
+      else if (moment && sessionID) await ask("moment", { ...place(sessionID), moment })
     },
     "chat.params": async ({ sessionID, model }) => {
       models.set(sessionID, `${model.providerID}/${model.id}`)
@@ -100,8 +134,9 @@ export const Windlass = async ({ directory, client }) => {
       const failed = Boolean(output.isError || output.metadata?.exit)
       const call = { tool, call_id: callID, arguments: args, text: holder[key], failed }
       const before = await earlier(sessionID, callID)
-      const { text } = await ask({ ...place(sessionID), ...call, ...before })
-      if (typeof text === "string") holder[key] = text
+      const answer = await ask("result", { ...place(sessionID), ...call, ...before })
+      if (!answer) known.delete(sessionID) // what came before is told again
+      if (typeof answer?.text === "string") holder[key] = answer.text
     },
   }
 }

@@ -27,6 +27,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
+from urllib.parse import urlsplit
 
 from windlass.public import UsageError, WindlassError, many, money, redacted_text
 from windlass_agents.client import MOST_BYTES, WAIT_S, count_failure
@@ -169,21 +170,22 @@ class _Request(BaseHTTPRequestHandler):
         since = time.monotonic()
         size = self.headers.get("content-length", "")
         is_short = size.isdecimal() and int(size) <= MOST_BYTES
+        route = urlsplit(self.path).path  # behind a proxy some clients name the host, too
         # Before anything is refused: who still sends would hear nothing.
         body = self.rfile.read(int(size)) if is_short else b""
         if not self._routes.is_allowed(self.headers.get("authorization", "")):
             self._send(HTTPStatus.UNAUTHORIZED, b"{}")
-        elif self.path not in ROUTES:
+        elif route not in ROUTES:
             self._send(HTTPStatus.NOT_FOUND, b"{}")
         elif not is_short:
             self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"{}")
         else:
-            self._answer(body, since)
+            self._answer(route, body, since)
 
-    def _answer(self, body: bytes, since: float) -> None:
+    def _answer(self, route: str, body: bytes, since: float) -> None:
         answer = HookAnswer("")
         try:
-            data, answer = self._routes.answer(self.path, body, since)
+            data, answer = self._routes.answer(route, body, since)
             if answer.failure:
                 count_failure(answer.failure, ["mod"])
             status = HTTPStatus.OK

@@ -148,8 +148,20 @@ CLAUDE_CODE: Final = (
 )
 """Claude Code. Edit, Write, agents, pictures and the rest have no text that may be shortened."""
 
-CODEX: Final = (Shape("a text", ("*",), "codex", "0.124.0", ("0.171.0",)),)
-"""Codex. What an MCP tool says there is an object, and stays."""
+CODEX: Final = (
+    Shape(
+        "the only block of text",
+        ("mcp__*",),
+        "codex",
+        "0.124.0",
+        ("0.171.0",),
+        ("content",),
+        typed={"content": list},
+        unless=("isError", "structuredContent"),
+    ),
+    Shape("a text", ("*",), "codex", "0.124.0", ("0.171.0",)),
+)
+"""Codex."""
 OPENCODE: Final = (
     Shape("a text", ("*",), "opencode", "", ("1.18.33",), ("output",), typed={"output": str}),
 )
