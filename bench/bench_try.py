@@ -464,8 +464,8 @@ def calls_of(records: Sequence[dict[str, Any]]) -> dict[str, Call]:
 
 
 def chars_a_token(records: Sequence[dict[str, Any]], calls: Mapping[str, Call]) -> float:
-    """The characters of a token, by how the count grew with long results."""
-    found: list[float] = []
+    """The characters of a token, by how the count grew with long results, or else with shorter."""
+    found: list[tuple[int, float]] = []
     last, chars = "", 0
     for record in records:
         message = record.get("message")
@@ -473,13 +473,13 @@ def chars_a_token(records: Sequence[dict[str, Any]], calls: Mapping[str, Call]) 
             continue
         name = str(message.get("id") or "")
         if name in calls and name != last:
-            if last and chars > 8_000:
-                grown = calls[name].whole - calls[last].whole - calls[last].out
-                found += [chars / grown] if grown > 0 else []
+            grown = calls[name].whole - calls[last].whole - calls[last].out if last else 0
+            found += [(chars, chars / grown)] if grown > 0 else []
             last, chars = name, 0
         if record.get("type") == "user":
             chars += sum(len(text_of(one.get("content"))) for one in blocks_of(message))
-    return min(max(statistics.median(found), 2.0), 4.5) if found else 3.5
+    longest = sorted(found, reverse=True)[:5]
+    return min(max(statistics.median(each for _, each in longest), 2.0), 4.5) if longest else 3.0
 
 
 def blocks_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
