@@ -319,6 +319,19 @@ def test_a_compaction_of_the_client_is_answered_without_a_request(
     assert saved[0] < 0
 
 
+def test_the_numbers_of_lines_are_no_saving(tmp_path: Path, windlass: CommandLine) -> None:
+    """The mod puts them back as they were, also where a shorter way to write them is known."""
+    session = Work("numbered")
+    for at in range(6):
+        session.call(call(f"t{at}", "Read", file_path=f"m{at}.py"))
+        code = [f"{line:6}→def step_{at}_{line}(value): return {line}" for line in range(1, 300)]
+        session.user([result(f"t{at}", "\n".join(code))])
+        session.tokens += A_RESULT
+    told = tried(windlass, session.write(tmp_path))["levers"]["results"]
+    assert told["saved"] == [0, 0]
+    assert told["cost"]["shortened"] == 0
+
+
 def test_codex_has_its_lever_alone(tmp_path: Path, windlass: CommandLine) -> None:
     path = write_lines(tmp_path / "codex.jsonl", codex_session())
     told = tried(windlass, path)
