@@ -19,18 +19,19 @@ SEARCH: Call = ("ToolSearch", {"query": "select:ListAgents"})
 WITHIN = 0.03
 
 
-def long_plan(folder: Path) -> Plan:
-    """Reads of files of which no line is like another."""
-    for number in range(FILES):
+def long_plan(folder: Path, files: int = FILES, together: int = 1) -> Plan:
+    """Reads of so many files, of which no line is like another; so many in each answer."""
+    for number in range(files):
         lines = (
             f"def lift_{number}_{at}(load, weight): return weight * load * {number + at}"
             f" + crane_{(at * 7_919 + number) % 997}"
             for at in range(150)
         )
         (folder / f"crane_{number}.py").write_text("\n".join(lines), "utf-8")
-    return [
-        [("Read", {"file_path": str(folder / f"crane_{number}.py")})] for number in range(FILES)
+    reads: list[Call] = [
+        ("Read", {"file_path": str(folder / f"crane_{number}.py")}) for number in range(files)
     ]
+    return [reads[at : at + together] for at in range(0, files, together)]
 
 
 def tokens(exchange: Exchange) -> int:
@@ -158,6 +159,19 @@ def test_when_the_cache_is_cold_the_next_prompt_finds_a_short_conversation(
     assert [one.refused for one in after] == ["", ""]
     assert tokens(after[0]) < 0.6 * tokens(before[-1])
     assert "nothing is cached any more" in desk.windlass("agent", "status")
+    assert all(desk.recall_all().values())
+
+
+def test_in_the_middle_of_a_turn_a_compaction_is_made_where_it_has_paid(searching: Desk) -> None:
+    desk = searching
+    desk.model.plans = {"long": long_plan(desk.project, 165, together=3)}
+    session = desk.claude(NEWEST, "plan:long", *desk.mod_options())
+    steps = asked(desk.exchanges, session)
+    assert [one.refused for one in steps] == [""] * 56
+    sizes = [tokens(one) for one in steps]
+    (at,) = [at for at in range(1, 56) if sizes[at] < sizes[at - 1]]
+    assert sizes[at] < 0.5 * sizes[at - 1]
+    assert "reading what goes has cost 2" in desk.windlass("agent", "status")
     assert all(desk.recall_all().values())
 
 

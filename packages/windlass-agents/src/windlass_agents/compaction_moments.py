@@ -60,9 +60,9 @@ _NEAR_WINDOW: Final = 0.775
 _MOST_SESSIONS: Final = 24
 _CHARS: Final = 4
 _BOUNDARY: Final = "compact_boundary"
-ASKED_WITHIN_TURNS: Final[int | None] = None
-"""The tokens of a call above which the client asks in the middle of a turn, and may be told that
-the conversation stays (None: it asks only where its window is full)."""
+ASKED_WITHIN_TURNS: Final = 67_000
+"""The tokens of a call above which the client asks in the middle of a turn, once the mod tells it
+that its window has the 100,000 tokens that it takes at least."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from windlass.public import (
     table_of,
 )
 from windlass_agents.agent_files import Scope
-from windlass_agents.compaction_moments import NextMoment
+from windlass_agents.compaction_moments import ASKED_WITHIN_TURNS, NextMoment
 from windlass_agents.installing import (
     agent_version,
     claude_settings,
@@ -125,8 +125,9 @@ def _explain(proof: Proof) -> Iterator[str]:
         " known, to all that may have been; a tool that was needed costs one more request"
     )
     yield (
-        "free moments: between turns, where the cache is cold or reading has cost more than a"
-        " compaction; what the client says again behind one is paid for"
+        "free moments: where the cache is cold or reading has cost more than a compaction, in the"
+        f" middle of a turn from {ASKED_WITHIN_TURNS:,} tokens on; what the client says again"
+        " behind one is paid for"
     )
 
 

@@ -7,6 +7,7 @@ const SOCKET = "" // `windlass agent install claude-code` fills in both
 const OPTIONS = {} // by the folder for which it was installed; "": for all of the user's
 const WAIT_MS = 300
 const LINE_MS = 3_000 // for which the server takes to read the session
+const LEAST_WINDOW = "100000" // tokens, the least that Claude Code takes for its compactions
 const COMPACT_MS = 3_000 // the model of Claude Code takes half a minute for its own
 
 const MOST_MISSES = 3 // answers that did not come, one after the other
@@ -17,6 +18,8 @@ let restUntil = 0
 let place = {} // the session, as Claude Code tells its hooks
 let due = { cancel: () => {} } // the timer of the next compaction
 let isOwn = false // whether the compaction that comes is one that this mod asked for
+let isRefused = false // whether one that it asked for within this turn was not made
+let windowBefore // what the user's variable said while this mod asks within a turn
 const calls = new Map() // of tools, by their ids, until the results are there
 const models = new Map() // by subagent
 
@@ -101,6 +104,24 @@ async function wait($) {
   if (typeof seconds === "number") due = $.clock.after(1_000 * seconds + 1, () => compactNow($))
 }
 
+// Within a turn Claude Code compacts only where it finds its window full. So that is said, until it
+// asks at the next step.
+async function askWithin($, e) {
+  if (e.agentId !== undefined || isOwn || isRefused) return
+  const { context } = await $.session.usage()
+  const { seconds } = await ask($, "due", { window: context.window })
+  if (seconds !== 0) return
+  windowBefore = await $.env.get("CLAUDE_CODE_AUTO_COMPACT_WINDOW")
+  isOwn = true
+  await $.env.set("CLAUDE_CODE_AUTO_COMPACT_WINDOW", LEAST_WINDOW)
+}
+
+async function askNoMore($) {
+  if (!isOwn) return
+  isOwn = false
+  await $.env.set("CLAUDE_CODE_AUTO_COMPACT_WINDOW", windowBefore)
+}
+
 async function compactNow($) {
   isOwn = true
   try {
@@ -110,10 +131,26 @@ async function compactNow($) {
   }
 }
 
+// The rows without what the client keeps of them for itself, and each result once, though each block
+// of an answer has a row with all of them: what `$.http.fetch` sends has at most 4,194,304 characters.
+function bare(rows) {
+  const told = new Set()
+  return rows.map(({ role, text, toolUses, toolResults }) => {
+    const fresh = toolResults?.filter((one) => !told.has(one.tool_use_id)) ?? []
+    for (const one of fresh) told.add(one.tool_use_id)
+    const results = fresh.map(({ tool_use_id, text, isError, result }) => {
+      return { tool_use_id, text, isError, result: text ? undefined : result }
+    })
+    const uses = toolUses?.map(({ tool_use_id, tool, input }) => ({ tool_use_id, tool, input }))
+    return { role, text, toolUses: uses, toolResults: results }
+  })
+}
+
 async function compact($, e) {
   const own = isOwn && e.agentId === undefined
+  if (own && e.trigger === "auto") await askNoMore($)
   const { window } = (await $.session.usage()).context
-  return ask($, "compact", { ...e, own, window }, COMPACT_MS)
+  return ask($, "compact", { ...e, messages: bare(e.messages), own, window }, COMPACT_MS)
 }
 
 const asItWas = ($, e, next) => next(e)
@@ -134,12 +171,17 @@ export function register(on) {
   on("classic.SessionEnd", async ($, e, next) => tell($, e, next)).catch(asItWas)
 
   on("turn.start", async ($, e, next) => {
-    if (e.agentId === undefined) due.cancel()
+    if (e.agentId === undefined) {
+      due.cancel()
+      isRefused = false
+    }
     return next(e)
   }).catch(asItWas)
   on("turn.complete", async ($, e, next) => {
     const result = await next(e)
-    if (e.agentId === undefined && e.reason === "answer") await wait($)
+    if (e.agentId !== undefined) return result
+    await askNoMore($)
+    if (e.reason === "answer") await wait($)
     return result
   }).catch(asItWas)
 
@@ -151,9 +193,11 @@ export function register(on) {
   }).catch(asItWas)
 
   on("session.compact", async ($, e, next) => {
+    const isAsked = isOwn && e.agentId === undefined && e.trigger === "auto"
     const { messages, skip } = await compact($, e)
     if (messages) return { messages }
-    return skip ? { skip } : next(e)
+    isRefused = isAsked
+    return skip || isAsked ? { skip: skip ?? "the server of Windlass did not answer" } : next(e)
   }).catch(asItWas)
 
   on("session.append", { door: "response" }, async ($, e, next) => {
@@ -165,6 +209,8 @@ export function register(on) {
   on("session.append", { door: "tool-result" }, async ($, e, next) => {
     const content = []
     for (const block of e.message.content) content.push(await shorten($, e, block))
-    return next({ ...e, message: { ...e.message, content } })
+    const result = await next({ ...e, message: { ...e.message, content } })
+    await askWithin($, e)
+    return result
   }).catch(asItWas)
 }
