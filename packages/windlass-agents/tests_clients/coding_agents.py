@@ -176,7 +176,7 @@ class Desk:
 
     def recall_all(self, folder: Path | None = None) -> dict[str, str]:
         """What stands behind each reference that any model was shown here."""
-        shown = (json.dumps(step.body["messages"]) for step in self.exchanges)
+        shown = (json.dumps(step.said) for step in self.exchanges)
         refs = {ref for text in shown for ref in REFERENCE.findall(text)}
         return {ref: self.recall(ref, folder) for ref in sorted(refs)}
 
