@@ -9,6 +9,8 @@ import pty
 import re
 import select
 import shlex
+import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -191,6 +193,14 @@ class Desk:
     def mcp_command(self) -> list[str]:
         """The command of the MCP server with the long results."""
         return [sys.executable, "-I", str(Path(many_lines.__file__))]
+
+    def end(self) -> None:
+        """End what Codex leaves running, a copy of itself in each home, and remove these copies."""
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if (process / "exe").readlink().is_relative_to(self.home):
+                    os.kill(int(process.name), signal.SIGKILL)
+        shutil.rmtree(self.home / ".codex" / "packages", ignore_errors=True)
 
     # ---- Claude Code ------------------------------------------------------------------
 

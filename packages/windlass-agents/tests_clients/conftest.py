@@ -53,7 +53,9 @@ def new_desk(tmp_path_factory: pytest.TempPathFactory, state: Path) -> Iterator[
 
         def make(server: type[ModelServer] = ModelServer) -> Desk:
             model = running.enter_context(server({}).running())
-            return Desk(tmp_path_factory.mktemp("home"), model, state)
+            desk = Desk(tmp_path_factory.mktemp("home"), model, state)
+            running.callback(desk.end)
+            return desk
 
         yield make
 
