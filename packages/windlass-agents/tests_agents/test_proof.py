@@ -259,9 +259,11 @@ def test_what_is_used_stays_in_front_once_sessions_before_tell_it(
     assert costs["s0"] > costs["s1"]  # the first pays for a request that finds it
 
 
-@pytest.mark.parametrize("ends", [True, False])
-def test_no_compaction_is_promised_in_the_middle_of_a_turn(
-    tmp_path: Path, windlass: CommandLine, *, ends: bool
+@pytest.mark.parametrize(
+    ("ends", "within", "made"), [(True, None, 1), (False, None, 0), (False, 67_000, 1)]
+)
+def test_in_the_middle_of_a_turn_a_compaction_is_promised_where_the_client_asks(
+    tmp_path: Path, *, ends: bool, within: int | None, made: int
 ) -> None:
     session = Work("long")
     session.read_files(14)
@@ -269,9 +271,9 @@ def test_no_compaction_is_promised_in_the_middle_of_a_turn(
         session.end_turn(pause=7_200)
     session.now += 7_200
     session.read_files(10, cold=True)
-    moments = tried(windlass, session.write(tmp_path))["levers"]["free moments"]
-    assert moments["cost"]["compactions"] == ends
-    assert (moments["saved"][0] > 0) == ends
+    [recording] = recordings(session.write(tmp_path))
+    moments = prove([recording], None, 1, [], within_turns=within).levers[2]
+    assert moments.cost.compactions == made
 
 
 def test_what_the_client_says_again_behind_a_compaction_is_paid_for(tmp_path: Path) -> None:
