@@ -72,6 +72,8 @@ def test_results_of_all_tools_are_shortened_in_the_request(desk: Desk) -> None:
     (inner,) = [one for one in desk.exchanges if one.plans[0] == "left"][-1].results.values()
     assert "recall result_" in inner
     lines = desk.lines("claude-code", session)
+    # No search for tools is offered here, so none waits, and nothing is said to be saved by that.
+    assert not list(desk.project.rglob("*.tools.jsonl"))
     shortened = [line.tool for line in lines if line.outcome == "shortened"]
     assert sorted(shortened) == ["Bash", "Bash", "Bash", "Read", "mcp__table__records"]
     assert all(desk.recall_all().values())

@@ -17,6 +17,7 @@ let misses = 0
 let restUntil = 0
 let place = {} // the session, as Claude Code tells its hooks
 let due = { cancel: () => {} } // the timer of the next compaction
+let search // whether the session has a search for tools, as a promise
 let isOwn = false // whether the compaction that comes is one that this mod asked for
 let isRefused = false // whether one that it asked for within this turn was not made
 let windowBefore // what the user's variable said while this mod asks within a turn
@@ -88,6 +89,11 @@ async function shorten($, e, block) {
     content: block.content,
   })
   return typeof text === "string" ? { ...block, content: withText(block.content, text) } : block
+}
+
+// Without the search a definition that waits stands in front all the same.
+async function hasSearch($) {
+  return (await $.tool.list()).some(({ name }) => name === "ToolSearch")
 }
 
 // The figures of the turns so far, as soon as they are computed.
@@ -187,7 +193,8 @@ export function register(on) {
 
   on("tool.describe", async ($, e, next) => {
     const result = await next(e)
-    if (e.isDeferred) return result
+    search ??= hasSearch($)
+    if (e.isDeferred || !(await search)) return result
     const { deferred } = await ask($, "tool", { tool: e.tool, description: result.description })
     return deferred ? { ...result, isDeferred: true } : result
   }).catch(asItWas)
