@@ -130,8 +130,10 @@ def test_a_silent_server_is_not_waited_for(desk: Desk) -> None:
         listener.bind(client.mod_socket(str(own)))
         listener.listen(64)
         name, folder = desk.mod_options()
-        hooks = Path(folder) / "hooks" / "hooks.json"
-        hooks.write_text('{"modules": ["./main.js"]}', "utf-8")
+        hooks = Path(folder) / "hooks"
+        (hooks / "hooks.json").write_text('{"modules": ["./main.js"]}', "utf-8")
+        main = (hooks / "main.js").read_text("utf-8")
+        (hooks / "main.js").write_text(main.replace("WAIT_MS = 5_000", "WAIT_MS = 300"), "utf-8")
         began = time.monotonic()
         session = desk.claude(NEWEST, "plan:short", name, folder)
     assert texts(asked(desk.exchanges, session)[-1]) == [records(60)] * 3
