@@ -233,6 +233,7 @@ class Desk:
         folder = self.home / "mod"
         for name, shipped in mod_files(socket, command, {"": words}).items():
             text = shipped.replace("const WAIT_MS = 300", "const WAIT_MS = 5_000")
+            text = text.replace("const COMPACT_MS = 3_000", "const COMPACT_MS = 30_000")
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
         return "--plugin-dir", str(folder / "windlass")
