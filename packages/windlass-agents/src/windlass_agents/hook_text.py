@@ -201,7 +201,7 @@ def print_status(status: HookStatus) -> None:
         tokens = sum(one.tokens for one in waiting)
         out.print(
             f"tools that wait behind the search in the newest session, {tokens:,} tokens of"
-            f" descriptions: {', '.join(sorted(one.tool for one in waiting))}"
+            f" definitions: {', '.join(sorted(one.tool for one in waiting))}"
         )
     for one in status.compactions:
         out.print(f"compaction, {_time(one.time)}, session {one.session}: {one.reason}")
